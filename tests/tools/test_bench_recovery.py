@@ -11,13 +11,13 @@ def recovered(log, *steps):
     return run.after()
 
 
-def test_a_pause_that_is_longer_than_the_recovery_is_not_taken_for_it():
+def test_recovery_time_ignores_longer_pauses_between_other_steps():
     assert recovered("[m0 r0] going on after step 45 with the state of rank 0",
                      (44, 900), (45, 990), (46, 1266), (47, 1310), (48, 2251)) == (0, 266, 266)
     assert recovered("[m0 r0] going on after step 46 with the state of rank 0",
                      (44, 100), (45, 990), (46, 1001), (47, 1300), (48, 1310)) == (0, 300, 300)
 
 
-def test_steps_that_are_made_twice_come_before_the_first_new_one():
+def test_recovery_counts_repeated_steps_before_first_new_step():
     assert recovered("[m0 r0] resuming at step 43", (43, 900), (44, 950), (45, 990), (44, 1400),
                      (45, 1450), (46, 1500)) == (2, 400, 500)

@@ -17,12 +17,12 @@ def texts(rows):
     return ["".join(text for text, _ in row) for row in rows if row]
 
 
-def test_output_that_comes_at_once_is_one_frame():
+def test_simultaneous_output_makes_one_frame():
     shown = frames(10, 2, [(0.0, "a"), (0.01, "b"), (1.0, "c")])
     assert [texts(rows) for _, rows in shown] == [["ab"], ["abc"]]
 
 
-def test_a_steady_flow_of_output_still_has_frames():
+def test_continuous_output_makes_several_frames():
     shown = frames(20, 2, [(i / 100, "x") for i in range(10)])
     assert [texts(rows) for _, rows in shown] == [["x" * 4], ["x" * 8], ["x" * 10]]
 
@@ -49,13 +49,13 @@ def test_output_that_changes_nothing_makes_no_frame():
         ("38;2;1;2;3;4", "fill:#010203;text-decoration:underline", ""),
     ],
 )
-def test_colours_and_weights_are_drawn(codes, rule, background):
+def test_escape_codes_set_colour_and_font_style(codes, rule, background):
     [(_, rows)] = frames(10, 1, [(0.0, f"\x1b[{codes}mx")])
     [(text, style)] = rows[0]
     assert (text, *css(style)) == ("x", rule, background)
 
 
-def test_a_line_ends_with_what_can_be_seen():
+def test_line_drops_invisible_trailing_spaces():
     [(_, rows)] = frames(20, 2, [(0.0, "日本 x  \r\n\x1b[41m  \x1b[0m  ")])
     assert texts(rows) == ["日本 x", "  "]
 
@@ -68,7 +68,7 @@ def test_a_line_that_several_frames_show_is_stored_once():
     ElementTree.fromstring(svg)
 
 
-def test_a_recorded_program_ends_in_a_picture_of_its_output(tmp_path):
+def test_recording_of_program_becomes_svg_of_its_output(tmp_path):
     cast, svg = tmp_path / "out.cast", tmp_path / "out.svg"
     program = r"printf '\033[1;31mred\033[0m plain\n'; stty size; exit 3"
     run = subprocess.run(

@@ -26,7 +26,7 @@ def of_cluster(folder):
     return processes.with_variable("LOCKSTEP_TEST_CLUSTER", str(folder))
 
 
-def test_two_at_once_know_nothing_of_each_other_and_leave_nothing_behind(tmp_path):
+def test_two_clusters_are_isolated_and_leave_nothing_behind(tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         for done in pool.map(up, folders):
@@ -44,7 +44,7 @@ def test_two_at_once_know_nothing_of_each_other_and_leave_nothing_behind(tmp_pat
         assert not of_cluster(folder) and not folder.exists()
 
 
-def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(cluster):
+def test_pod_runs_on_fake_node_and_its_namespace_can_be_deleted(cluster):
     api = CoreV1Api(cluster.client())
     with cluster.namespace() as namespace:
         api.create_namespaced_pod(namespace, {
@@ -55,24 +55,24 @@ def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(cluster):
                "the namespace to go", PATIENCE)
 
 
-def test_kubectl_and_helm_talk_to_it(cluster):
+def test_kubectl_and_helm_reach_the_cluster(cluster):
     assert "Server Version: v1.36." in cluster.kubectl("version")
     assert cluster.helm("list", "--short") == ""
 
 
-def test_a_second_up_in_the_same_folder_is_refused(cluster):
+def test_up_rejects_folder_of_running_cluster(cluster):
     done = up(cluster.folder)
     assert done.returncode != 0 and "take it down first" in done.stderr
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+def test_up_and_down_leave_folder_with_foreign_files_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     assert "holds what is no cluster's" in up(tmp_path).stderr
     assert down(tmp_path).returncode == 0
     assert (tmp_path / "thesis.tex").read_text() == "mine"
 
 
-def test_what_a_killed_up_had_started_is_taken_down(tmp_path):
+def test_down_ends_programs_that_a_killed_up_started(tmp_path):
     folder = tmp_path / "cluster"
     starting = subprocess.Popen([SCRIPTS / "up", "--dir", folder], stderr=subprocess.DEVNULL)
     wait_until(lambda: of_cluster(folder), "its first program", PATIENCE)

@@ -56,7 +56,7 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
         ("core/plan/plan.cc", "plan.h"),
     ],
 )
-def test_includes_that_point_the_wrong_way_are_named_with_their_line(tmp_path, path, included):
+def test_check_names_file_and_line_of_include_in_wrong_direction(tmp_path, path, included):
     code, output = check(tmp_path, path, included)
     assert code == 1
     assert output.startswith(f"{path}:3: ")

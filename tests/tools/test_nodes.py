@@ -110,7 +110,7 @@ def test_a_process_of_a_pod_can_be_killed(pods):
     wait_until(lambda: pods.get(node).status.phase == "Failed", "the pod to fail", PATIENCE, 0.05)
 
 
-def test_a_node_without_power_runs_nothing_and_comes_back_with_its_images(pods):
+def test_node_without_power_runs_nothing_and_keeps_its_images(pods):
     off, other = pods.nodes.names[:2]
     pods.counts_on(off)
     pids = pods.nodes.processes(pods.get(off))
@@ -126,7 +126,7 @@ def test_a_node_without_power_runs_nothing_and_comes_back_with_its_images(pods):
     pods.start(off)
 
 
-def test_a_node_that_is_cut_off_runs_on_unheard(pods):
+def test_node_cut_off_from_network_keeps_its_pod_running(pods):
     off, other = pods.nodes.names[1:]
     pods.counts_on(off)
     ask = ["timeout", "5", "wget", "-q", "-O", "-", f"http://at-{off}/{off}"]
@@ -140,7 +140,7 @@ def test_a_node_that_is_cut_off_runs_on_unheard(pods):
     assert pods.is_ready(off)
 
 
-def test_names_and_the_api_server_come_back(pods):
+def test_dns_and_api_server_work_again_after_restart(pods):
     here, there = pods.nodes.names[:2]
     ask = ["timeout", "5", "wget", "-q", "-O", "-", f"http://at-{there}/{there}"]
     pods.counts_on(there)
@@ -153,7 +153,7 @@ def test_names_and_the_api_server_come_back(pods):
     assert pods.run(here, *ask).returncode == 0
 
 
-def test_nothing_is_left_of_a_cluster_with_pods_nor_of_one_that_was_killed(tmp_path):
+def test_new_cluster_removes_remains_of_killed_cluster_and_leaves_none(tmp_path):
     folder = tmp_path / "cluster"
     bridge = network.name_for(folder)
     subprocess.run([SCRIPTS / "up", "--dir", folder, "--nodes", "1"], check=True)

@@ -4,7 +4,7 @@
 import parts
 
 
-def test_a_source_is_there_on_a_machine_that_has_built_nothing(tmp_path, monkeypatch):
+def test_source_is_downloaded_into_empty_module_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GOMODCACHE", str(tmp_path))
     source = parts.source("helm", "github.com/yannh/kubeconform")
     assert source.is_relative_to(tmp_path)

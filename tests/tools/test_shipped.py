@@ -37,7 +37,7 @@ class Program:
 
 
 @pytest.mark.parametrize("name", [*STATIC, *OTHERS, *DYNAMIC])
-def test_a_program_stands_at_a_random_address_and_can_write_none_of_its_tables(name):
+def test_program_is_position_independent_with_read_only_relocations(name):
     program = Program(name)
     assert re.search(r"Type: +DYN ", program.said)
     assert re.search(r"FLAGS_1\).*\bNOW\b.*\bPIE\b", program.said)
@@ -47,7 +47,7 @@ def test_a_program_stands_at_a_random_address_and_can_write_none_of_its_tables(n
 
 
 @pytest.mark.parametrize("name", [*STATIC, *DYNAMIC])
-def test_its_own_functions_look_after_the_stack_and_after_indirect_calls(name):
+def test_program_has_stack_protector_and_branch_protection(name):
     program = Program(name)
     # Without, a fifth of either: those of the C library in a static program.
     canaries, landings = program.in_a_kilobyte(CANARY), program.in_a_kilobyte(ENDBR64)
@@ -55,12 +55,12 @@ def test_its_own_functions_look_after_the_stack_and_after_indirect_calls(name):
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
-def test_its_copies_are_held_to_the_size_of_their_target(name):
+def test_program_calls_fortified_libc_functions(name):
     assert re.search(r"\b__(memcpy|memset|read|fdelt)_chk", Program(name).said)
 
 
 @pytest.mark.parametrize("name", [*STATIC, *OTHERS])
-def test_what_pods_copy_needs_no_library(name):
+def test_program_copied_into_pods_is_statically_linked(name):
     program = Program(name)
     assert not program.segments("INTERP") and "(NEEDED)" not in program.said
 
@@ -69,7 +69,7 @@ DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda each: each.stem)
-def test_every_stage_of_an_image_begins_from_the_one_base_that_can_be_named_by_digest(dockerfile):
+def test_image_stages_start_only_from_configurable_base_images(dockerfile):
     text = dockerfile.read_text()
     stages = re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE)
     bases = set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) - set(stages)
@@ -78,7 +78,7 @@ def test_every_stage_of_an_image_begins_from_the_one_base_that_can_be_named_by_d
 
 
 @pytest.mark.parametrize("base", ["debian:bookworm-slim", "debian@sha256:12", ""])
-def test_a_release_is_not_built_on_a_base_that_can_move(base):
+def test_tools_images_rejects_base_without_full_digest(base):
     done = subprocess.run([ROOT / "tools/images", "--base", base], capture_output=True, text=True)
     assert done.returncode == 1
     assert "--base wants IMAGE@sha256:DIGEST" in done.stderr

@@ -37,7 +37,7 @@ def tidy(tree, *files):
     return done.returncode, found, closing
 
 
-def test_what_came_out_clean_is_looked_at_again_when_an_included_header_changes(tree):
+def test_tidy_rechecks_clean_file_when_included_header_changes(tree):
     files = ["base/a.cc", "base/a.h"]
     assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 not built here, 0 bad")
     assert tidy(tree, *files) == (0, [], "clang-tidy: 0 files looked at, 2 unchanged, 0 not built here, 0 bad")
@@ -45,7 +45,7 @@ def test_what_came_out_clean_is_looked_at_again_when_an_included_header_changes(
     assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 not built here, 0 bad")
 
 
-def test_a_finding_is_named_by_line_and_check_until_it_is_mended(tree):
+def test_tidy_reports_line_and_check_of_unfixed_finding_on_every_run(tree):
     (tree / "base/a.h").write_text("inline int* Nothing() { return 0; }\n")
     for _ in range(2):
         code, found, _ = tidy(tree, "base/a.h")
@@ -53,7 +53,7 @@ def test_a_finding_is_named_by_line_and_check_until_it_is_mended(tree):
         assert found == ["base/a.h:1: use nullptr [modernize-use-nullptr]"]
 
 
-def test_checks_that_follow_a_functions_paths_are_made_as_well(tree):
+def test_deep_option_runs_path_sensitive_checks(tree):
     (tree / "base/a.cc").write_text(MOVED)
     code, found, closing = tidy(tree, "--deep", "base/a.cc")
     assert code == 1
@@ -61,13 +61,13 @@ def test_checks_that_follow_a_functions_paths_are_made_as_well(tree):
     assert closing == "clang-tidy: 1 files looked at, 0 unchanged, 0 not built here, 1 bad"
 
 
-def test_a_file_that_is_not_built_is_left_out_and_counted(tree):
+def test_tidy_skips_and_counts_file_that_is_not_built(tree):
     (tree / "base/b.cc").write_text("#include <no/such/header.h>\n")
     closing = "clang-tidy: 1 files looked at, 0 unchanged, 1 not built here, 0 bad"
     assert tidy(tree, "base/a.cc", "base/b.cc") == (0, [], closing)
 
 
-def test_a_file_that_does_not_compile_is_bad(tree):
+def test_tidy_reports_line_of_file_that_does_not_compile(tree):
     (tree / "base/a.cc").write_text("int Twice(\n")
     code, found, _ = tidy(tree, "base/a.cc")
     assert code == 1 and any("base/a.cc:2" in line for line in found)

@@ -99,7 +99,7 @@ def here(installed, namespace, tmp_path):
     return Here(installed, namespace, tmp_path)
 
 
-def test_a_job_is_submitted_once_and_replaced_when_asked(here):
+def test_submit_creates_a_job_once_and_replaces_the_job_only_on_request(here):
     out, _ = here.run("submit", here.file(), "--dry-run")
     assert "would be created" in out and here.job() is None
     out, _ = here.run("submit", here.file())
@@ -115,7 +115,7 @@ def test_a_job_is_submitted_once_and_replaced_when_asked(here):
     assert second["spec"]["numMachines"] == 3
 
 
-def test_an_invalid_file_is_judged_as_validate_judges_it_and_nothing_is_created(here):
+def test_submit_rejects_an_invalid_file_as_validate_does_and_creates_nothing(here):
     bad = here.file("bad", numMachines=0)
     _, err = here.run("submit", here.file(), bad, code=WRONG)
     done = subprocess.run([binary("lockstep"), "validate", bad], capture_output=True, text=True)
@@ -149,7 +149,7 @@ def test_status_and_list_show_what_the_operator_wrote(here):
     assert f"{here.namespace}  gpt" in " ".join(out.split()).replace(" ", "  ")
 
 
-def test_a_watch_tells_each_change_and_ends_with_the_job(here):
+def test_watch_prints_each_change_and_ends_with_the_job(here):
     here.run("submit", here.file())
     watch = Output(here.start("status", "gpt", "--watch"))
     watch.wait_for("gpt  Pending")
@@ -178,14 +178,14 @@ def test_a_job_is_suspended_resumed_scaled_and_deleted(here):
     assert here.job() is None
 
 
-def test_a_job_that_has_ended_is_not_changed(here):
+def test_commands_reject_changes_of_an_ended_job(here):
     here.run("submit", here.file())
     here.set_status(state="Succeeded")
     for change in (["suspend", "gpt"], ["scale", "gpt", "3"]):
         assert "has ended (Succeeded)" in here.run(*change, code=REFUSED)[1]
 
 
-def test_a_wrong_name_is_told_with_the_nearest_one(here):
+def test_commands_suggest_the_nearest_job_name_and_report_a_wrong_rank(here):
     here.run("submit", here.file())
     for command in ("status", "logs", "suspend", "resume", "delete"):
         assert 'did you mean "gpt"?' in here.run(command, "gtp", code=MISSING)[1]
@@ -195,7 +195,7 @@ def test_a_wrong_name_is_told_with_the_nearest_one(here):
     assert "has ranks 0 to 3" in err
 
 
-def test_a_user_who_may_not_is_told_so(here, tmp_path):
+def test_list_reports_missing_rights_and_rejected_credentials(here, tmp_path):
     config = yaml.safe_load(here.cluster.kubeconfig.read_text())
     here.cluster.kubectl("create", "serviceaccount", "nobody", "-n", here.namespace)
     token = here.cluster.kubectl("create", "token", "nobody", "-n", here.namespace).strip()
@@ -243,8 +243,8 @@ def test_logs_pick_the_machine_and_the_lines_of_a_rank(here, kubelet):
     assert len(here.run("logs", "gpt")[0].splitlines()) == 4
 
 
-def test_debug_asks_each_machines_agent_by_kubectl_and_says_who_waits_for_whom(here, kubelet, tmp_path,
-                                                                               monkeypatch):
+def test_debug_asks_each_agent_through_kubectl_and_reports_where_each_rank_waits(
+        here, kubelet, tmp_path, monkeypatch):
     here.run("submit", here.file())
     for machine in range(2):
         kubelet.run(here.namespace, f"gpt-{machine}", labels(machine, 1))

@@ -126,7 +126,8 @@ def documents(text):
 
 @pytest.mark.parametrize("delivery", ["init", "volume"])
 @pytest.mark.parametrize("name", RESTRICTED)
-def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name, delivery):
+def test_api_server_accepts_all_objects_under_the_restricted_level(
+        cluster, restricted, name, delivery):
     options = ["--image-volume"] if delivery == "volume" else []
     job = job_of(restricted, RESTRICTED[name], {"spec": {"securityContext": NOT_ROOT}})
     taken = take(cluster, objects_of(job, *options))
@@ -137,14 +138,14 @@ def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name,
         [f"gpt-{m}" for m in range(machines)] + [f"gpt-spare{s}" for s in range(spares)]
 
 
-def test_sidecars_are_taken_beside_the_worker(cluster, restricted):
+def test_api_server_accepts_sidecars_beside_the_worker(cluster, restricted):
     pod_template = yaml.safe_load(SIDECARS)
     pod_template["spec"]["securityContext"] = NOT_ROOT
     pod = take(cluster, objects_of(job_of(restricted, "{}", pod_template)))[-1]
     assert [container["name"] for container in pod["spec"]["containers"]] == ["logs", "worker"]
 
 
-def test_resource_claims_and_huge_pages_are_taken_and_the_pod_stays_guaranteed(cluster, restricted):
+def test_pod_with_resource_claims_and_huge_pages_stays_guaranteed(cluster, restricted):
     pod_template = yaml.safe_load(CLAIMS)
     pod_template["spec"]["securityContext"] = NOT_ROOT
     spec = """
@@ -159,7 +160,7 @@ def test_resource_claims_and_huge_pages_are_taken_and_the_pod_stays_guaranteed(c
     assert pod["status"]["qosClass"] == "Guaranteed"
 
 
-def test_nothing_sent_is_dropped_or_changed(cluster, restricted):
+def test_api_server_keeps_every_field_that_the_operator_sends(cluster, restricted):
     """The server adds defaults to what it takes; what we sent stands as it was."""
     job = job_of(restricted, RESTRICTED["gpus"], {"spec": {"securityContext": NOT_ROOT}})
     sent = objects_of(job)
@@ -182,7 +183,7 @@ def assert_within(mine, theirs, path):
         assert mine == theirs, path
 
 
-def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):
+def test_job_with_one_per_node_required_never_has_two_machines_on_a_node(cluster, namespace):
     """Five nodes are in the zone: six machines are five that run and one that waits."""
     job = job_of(namespace, "{numMachines: 6, placement: {onePerNode: Required}}",
                  {"spec": {"nodeSelector": {"topology.kubernetes.io/zone": "zone-0"}}})
@@ -194,7 +195,7 @@ def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):
                "the scheduler's reason", 120, 0.1)
 
 
-def test_spares_have_nodes_of_their_own_and_no_service_selects_them(cluster, namespace):
+def test_spares_have_separate_nodes_and_the_gang_service_has_no_selector(cluster, namespace):
     """Five nodes are in the zone: three machines and two of three spares."""
     job = job_of(namespace, "{numMachines: 3, spareMachines: 3, placement: {onePerNode: Required}}",
                  {"spec": {"nodeSelector": {"topology.kubernetes.io/zone": "zone-0"}}})

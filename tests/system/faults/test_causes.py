@@ -50,7 +50,7 @@ def test_a_checkpoint_folder_of_another_job_fails_the_job_at_once(gang):
 # ---- budgets ----
 
 
-def test_a_checkpoint_folder_that_does_not_answer_is_named(gang):
+def test_status_names_unresponsive_checkpoint_folder(gang):
     scene = kill_states.preparing(gang)
     words = f"waiting for the checkpoint folder {scene.gang.checkpoint}"
     scene.gang.wait_status(lambda s: s["reason"].startswith(words), words)
@@ -59,7 +59,7 @@ def test_a_checkpoint_folder_that_does_not_answer_is_named(gang):
     scene.gang.wait_running()
 
 
-def test_a_spent_budget_fails_the_job_and_names_the_first_real_cause(gang):
+def test_spent_restart_budget_fails_job_and_names_last_failure(gang):
     made = gang(machines=3, policy={"maxRestarts": 1})
     made.start()
     made.wait_running()
@@ -96,7 +96,7 @@ def test_a_command_that_cannot_be_started_fails_the_job_at_once(gang, command, c
     assert command in json.dumps(told)
 
 
-def test_a_command_that_is_missing_on_one_machine_names_that_machine(gang):
+def test_failure_names_machine_on_which_command_is_missing(gang):
     made = gang(machines=3, environment={"STUBBORN": "1"}, command=["./rank.sh"])
     here, there = made.folder / "here", made.folder / "there"
     here.mkdir(), there.mkdir()
@@ -124,7 +124,7 @@ def cramped(tmp_path):
     group.rmdir()  # asked for before `gang`, which ends them
 
 
-def test_a_rank_that_the_kernel_kills_for_memory_is_told_from_one_that_somebody_killed(
+def test_failure_of_oom_killed_rank_has_cause_out_of_memory(
         cramped, gang):
     hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
     made = gang(command=["sh", "-c", hoard], policy={"maxRestarts": 0})
@@ -147,7 +147,7 @@ def test_a_rule_fails_the_job_on_an_exit_code(gang):
     assert failure_of(told)["exitCode"] == 78
 
 
-def test_a_rule_replaces_a_machine_that_says_certain_words(gang):
+def test_stderr_rule_replaces_machine_of_matching_rank(gang):
     made = gang(policy={"rules": [{"stderr": "uncorrectable ECC", "action": "ReplaceMachine"}]})
     run_hook(made, "echo 'GPU 3: uncorrectable ECC error' >&2")
     made.start()
@@ -165,7 +165,7 @@ def test_a_rule_replaces_a_machine_that_says_certain_words(gang):
 # ---- root causes ----
 
 
-def test_the_first_death_is_the_cause_though_its_report_comes_last(gang):
+def test_first_rank_failure_is_cause_even_if_reported_last(gang):
     made = gang(machines=3, proxied=[1])
     made.start()
     made.wait_running()
@@ -184,7 +184,7 @@ def test_the_first_death_is_the_cause_though_its_report_comes_last(gang):
     finish(made)
 
 
-def test_a_killed_process_is_the_cause_though_its_agent_is_stopped_and_notices_it_last(gang):
+def test_killed_rank_is_cause_even_if_its_stopped_agent_reports_last(gang):
     made = gang(machines=2, policy={"machineLostAfter": "120s"})
     made.start()
     made.wait_running()
@@ -221,7 +221,7 @@ def test_a_process_that_exits_because_its_peer_is_lost_is_not_the_cause(gang):
     finish(made)
 
 
-def test_a_machine_that_vanishes_is_the_cause_and_not_its_peers_errors(gang):
+def test_lost_machine_is_cause_instead_of_errors_of_its_peers(gang):
     made = gang(machines=3)
     made.start()
     made.wait_running()
@@ -234,7 +234,7 @@ def test_a_machine_that_vanishes_is_the_cause_and_not_its_peers_errors(gang):
     finish(made)
 
 
-def test_a_process_that_makes_no_progress_is_a_hang(gang):
+def test_rank_without_progress_fails_job_as_hang(gang):
     made = gang(policy={"maxRestarts": 0}, health={"hangTimeout": "1s"})
     made.start()
     made.wait_running()
@@ -246,7 +246,7 @@ def test_a_process_that_makes_no_progress_is_a_hang(gang):
     assert (failure_of(told)["cause"], failure_of(told)["rank"]) == ("Hang", 1)
 
 
-def test_a_success_of_some_ranks_does_not_hide_the_failure_of_another(gang):
+def test_success_of_three_ranks_does_not_hide_failure_of_fourth_rank(gang):
     made = gang(machines=2, processes=2, policy={"maxRestarts": 0})
     made.start()
     made.wait_running()

@@ -123,7 +123,7 @@ def hang_of(made, pattern="made no progress"):
                             pattern, patience=60)["lastFailure"]
 
 
-def test_a_hang_is_told_with_where_every_rank_stands(training, tmp_path):
+def test_hang_failure_names_function_and_line_of_every_rank(training, tmp_path):
     made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "1s"})
     line = 1 + ARMED[: ARMED.index("time.sleep(3600)")].count("\n")
     failure = hang_of(made, r"^rank 3 on machine 1 made no progress for hangTimeout: ranks 0-2 are "
@@ -136,7 +136,7 @@ def test_a_hang_is_told_with_where_every_rank_stands(training, tmp_path):
     made.wait_running(after="1-1")
 
 
-def test_a_healthy_job_goes_on_while_it_is_asked(training):
+def test_healthy_job_continues_while_agents_collect_evidence(training):
     made = training(ARMED)
     stepping(made)
     for _ in range(5):
@@ -148,7 +148,7 @@ def test_a_healthy_job_goes_on_while_it_is_asked(training):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_a_program_that_is_not_armed_is_sent_no_signal(training):
+def test_agent_sends_no_signal_to_unarmed_program(training):
     made = training(UNARMED)
     stepping(made)
     pids = [pid for agent in made.agents.values() for pid in agent.ranks().values()]
@@ -162,7 +162,7 @@ def test_a_program_that_is_not_armed_is_sent_no_signal(training):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_a_process_that_holds_another_file_under_that_number_is_sent_no_signal(training, tmp_path):
+def test_agent_sends_no_signal_when_stacks_descriptor_holds_other_file(training, tmp_path):
     other = f"lockstep.report\nos.dup2(os.open('{tmp_path}/' + os.environ['RANK'], os.O_WRONLY | " \
             "os.O_CREAT), lockstep._stacks)"
     made = training(PROGRAM.format(imports=f"import lockstep\n{other}",
@@ -173,7 +173,7 @@ def test_a_process_that_holds_another_file_under_that_number_is_sent_no_signal(t
     assert [(tmp_path / rank).read_text() for rank in "0123"] == [""] * 4
 
 
-def test_evidence_that_hangs_itself_holds_the_kill_up_for_seconds_only(training, tmp_path):
+def test_hung_py_spy_delays_restart_by_less_than_30_seconds(training, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     spy = tools / "py-spy"
@@ -188,7 +188,7 @@ def test_evidence_that_hangs_itself_holds_the_kill_up_for_seconds_only(training,
     assert (tmp_path / "spied").exists()
 
 
-def test_a_process_that_stands_still_does_not_hold_the_evidence_of_others_up(training):
+def test_stopped_rank_does_not_block_evidence_of_other_ranks(training):
     made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "4s"})
     wait_until(lambda: (made.meeting / "3.0").exists(), "the ranks to meet")
     os.kill(made.agents[0].ranks()[1], signal.SIGSTOP)
@@ -224,7 +224,7 @@ elif number == "3":
 """
 
 
-def test_torchs_flight_recorder_is_asked_by_its_pipe_and_copied_unread(training, tmp_path):
+def test_agent_requests_and_copies_torch_flight_recorder_dump(training, tmp_path):
     (tmp_path / "secret").write_text("secret")
     made = training(PROGRAM.format(imports="import torch_like, lockstep",
                                    report="lockstep.report(step=step)"),
@@ -284,7 +284,7 @@ if way != "another's":
 """
 
 
-def test_nccls_ras_is_asked_where_the_ranks_listen_and_nowhere_else(training, tmp_path):
+def test_agent_queries_nccl_ras_only_at_addresses_of_its_ranks(training, tmp_path):
     def said(machine):
         return "".join(rank["evidence"] for rank in ask(made.agents[machine]).values())
 
@@ -309,7 +309,7 @@ def test_nccls_ras_is_asked_where_the_ranks_listen_and_nowhere_else(training, tm
     assert made.verdict()["exitCode"] == 0
 
 
-def test_py_spy_shows_a_program_that_is_not_armed(training):
+def test_py_spy_shows_stacks_of_unarmed_program(training):
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     if shutil.which("py-spy", path=path) is None:
         pytest.skip("py-spy is not installed (tools/deps installs it)")
@@ -342,7 +342,7 @@ STUCK = ("os.path.exists(f'{folder}/pipe') or os.mkfifo(f'{folder}/pipe')\n    "
          "f'{folder}/pipe', os.O_RDONLY, 0)])")
 
 
-def test_a_rank_in_uninterruptible_sleep_is_told_as_such_and_killed_in_time(training):
+def test_hang_failure_names_rank_in_uninterruptible_sleep_and_gang_restarts(training):
     made = training(ARMED.replace("time.sleep(3600)", STUCK), {"ODD": "3"},
                     health={"hangTimeout": "1s"})
     failure = hang_of(made, r"ranks 0-2 are in barrier .*, rank 3 is in .*state D\)")
@@ -350,7 +350,7 @@ def test_a_rank_in_uninterruptible_sleep_is_told_as_such_and_killed_in_time(trai
     made.wait_running(after="1-1")
 
 
-def test_evidence_that_cannot_be_kept_holds_nothing_up(training):
+def test_gang_restarts_after_hang_when_log_disk_is_full(training):
     full = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private", "sh",
             "-c", 'mkdir -p "$0" && mount -t tmpfs -o size=4k full "$0" && exec "$@"']
     if subprocess.run([*full[:-3], "true"], capture_output=True, check=False).returncode != 0:

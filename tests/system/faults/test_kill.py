@@ -48,7 +48,7 @@ def finish(scene, charged):
 
 
 @pytest.mark.parametrize(("state", "victim"), PAIRS, ids=lambda x: "".join(x))
-def test_a_kill_in_any_state_ends_in_the_right_verdict(gang, state, victim):
+def test_job_succeeds_after_victim_is_killed_in_any_state(gang, state, victim):
     scene = WAYS[state](gang)
     kill(scene.gang, victim, scene.machine)
     scene.release()
@@ -57,7 +57,7 @@ def test_a_kill_in_any_state_ends_in_the_right_verdict(gang, state, victim):
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_second_kill_before_the_first_is_healed_ends_in_the_right_verdict(gang, victim):
+def test_job_succeeds_after_second_kill_right_after_first_kill(gang, victim):
     scene = WAYS["coordinator", "Running"](gang)
     generation = scene.gang.status()["generation"]
     kill(scene.gang, victim, 1)
@@ -68,7 +68,7 @@ def test_a_second_kill_before_the_first_is_healed_ends_in_the_right_verdict(gang
     finish(scene, charged=2 if victim == "rank" else 0)
 
 
-def test_everything_at_once(gang):
+def test_job_succeeds_after_simultaneous_kills_on_every_machine(gang):
     """Two of three agents, all ranks of the third and its guard."""
     scene = WAYS["coordinator", "Running"](gang)
     first, second, third = (scene.gang.agents[machine] for machine in range(3))
@@ -79,7 +79,7 @@ def test_everything_at_once(gang):
     assert scene.gang.verdict()["exitCode"] == 0
 
 
-def test_a_killed_guard_is_replaced_and_the_ranks_run_on(gang):
+def test_agent_replaces_killed_guard_and_ranks_keep_running(gang):
     scene = WAYS["coordinator", "Running"](gang)
     agent = scene.gang.agents[1]
     guard, ranks = agent.guard, agent.ranks()
@@ -90,7 +90,7 @@ def test_a_killed_guard_is_replaced_and_the_ranks_run_on(gang):
     finish(scene, charged=0)
 
 
-def test_the_ranks_die_with_their_agent_and_guard(gang):
+def test_ranks_die_when_their_agent_and_guard_are_killed(gang):
     scene = WAYS["coordinator", "Running"](gang)
     agent = scene.gang.agents[1]
     os.kill(agent.pid, signal.SIGSTOP)

@@ -32,7 +32,7 @@ def finish(gang):
 # ---- an agent stands still ----
 
 
-def test_the_ranks_of_an_agent_that_is_stopped_past_its_lease_are_dead_and_stay_so(gang):
+def test_guard_kills_ranks_when_lease_of_stopped_agent_expires(gang):
     made = gang(machines=2, policy=SHORT)
     record_starts(made)
     made.start()
@@ -49,7 +49,7 @@ def test_the_ranks_of_an_agent_that_is_stopped_past_its_lease_are_dead_and_stay_
     finish(made)
 
 
-def test_an_agent_that_was_replaced_while_it_stood_still_leaves_when_it_goes_on(gang):
+def test_agent_replaced_while_stopped_exits_when_continued(gang):
     made = gang(machines=2, policy=SHORT)
     made.start()
     made.wait_running()
@@ -65,7 +65,7 @@ def test_an_agent_that_was_replaced_while_it_stood_still_leaves_when_it_goes_on(
     finish(made)
 
 
-def test_ranks_die_everywhere_when_the_coordinator_stands_still(gang):
+def test_all_ranks_die_when_coordinator_is_stopped_past_lease(gang):
     made = gang(machines=3, policy=SHORT)
     made.start()
     made.wait_running()
@@ -76,7 +76,7 @@ def test_ranks_die_everywhere_when_the_coordinator_stands_still(gang):
     finish(made)
 
 
-def test_a_coordinator_that_was_replaced_while_it_stood_still_starts_nothing(gang):
+def test_coordinator_replaced_while_stopped_starts_no_generation(gang):
     made = gang(machines=3, policy=SHORT, proxied=[1, 2])
     record_starts(made)
     made.start()
@@ -102,7 +102,7 @@ def test_a_coordinator_that_was_replaced_while_it_stood_still_starts_nothing(gan
 
 
 @pytest.mark.parametrize("how", ["silent", "reset"])
-def test_a_line_that_is_cut_for_two_seconds_does_nothing_to_the_ranks(gang, how):
+def test_ranks_survive_connection_cut_of_two_seconds(gang, how):
     made = gang(machines=2, proxied=[1])
     made.start()
     made.wait_running()
@@ -121,7 +121,7 @@ def test_a_line_that_is_cut_for_two_seconds_does_nothing_to_the_ranks(gang, how)
     finish(made)
 
 
-def test_a_line_that_is_cut_for_longer_than_the_lease_ends_the_generation_on_both_sides(gang):
+def test_connection_cut_longer_than_lease_ends_generation_on_both_sides(gang):
     made = gang(machines=2, policy=SHORT, proxied=[1])
     made.start()
     made.wait_running()
@@ -136,7 +136,7 @@ def test_a_line_that_is_cut_for_longer_than_the_lease_ends_the_generation_on_bot
     finish(made)
 
 
-def test_what_happened_behind_a_cut_line_is_told_when_it_is_back(gang):
+def test_agent_reports_killed_rank_after_connection_returns(gang):
     made = gang(machines=2, proxied=[1])
     made.start()
     made.wait_running()
@@ -169,7 +169,7 @@ def answer(client):
 
 
 @pytest.mark.parametrize("machine", [0, 1])
-def test_a_commit_is_refused_when_a_machine_cannot_be_heard(gang, machine):
+def test_gang_refuses_commit_when_machine_1_is_unreachable(gang, machine):
     made = gang(machines=2, policy=SHORT, proxied=[1], checkpoint="checkpoints")
     made.start()
     made.wait_running()
@@ -184,7 +184,7 @@ def test_a_commit_is_refused_when_a_machine_cannot_be_heard(gang, machine):
 
 
 @pytest.mark.parametrize("machine", [0, 1])
-def test_a_commit_waits_for_a_line_that_is_cut_briefly(gang, machine):
+def test_commit_waits_for_connection_after_brief_cut(gang, machine):
     made = gang(machines=2, proxied=[1], checkpoint="checkpoints")
     made.start()
     made.wait_running()
@@ -196,7 +196,7 @@ def test_a_commit_waits_for_a_line_that_is_cut_briefly(gang, machine):
     finish(made)
 
 
-def test_a_generation_resumes_from_the_last_commit_of_its_line(gang):
+def test_generation_resumes_from_last_committed_checkpoint(gang):
     made = gang(machines=2, checkpoint="checkpoints")
     made.start()
     made.wait_running()
@@ -211,7 +211,7 @@ def test_a_generation_resumes_from_the_last_commit_of_its_line(gang):
     finish(made)
 
 
-def test_no_commit_is_passed_over_when_attempts_go_back(gang):
+def test_job_resumes_from_newest_commit_after_etcd_restore_lowers_attempt(gang):
     """As by an etcd that is restored: status knows 5, and the checkpoint folder 9."""
     made = gang(machines=1, checkpoint="checkpoints")
     for attempt, name in ((5, "step-500"), (9, "step-900")):

@@ -95,7 +95,7 @@ SLOW_CORE = "(products|memory)"
 
 
 @needs_cores
-def test_a_slow_link_and_a_slow_core_are_found_and_nobody_else_is_blamed(network, tmp_path):
+def test_preflight_names_only_machines_with_slow_link_or_slow_core(network, tmp_path):
     network.slow_link(1)
     codes, report, complaints = preflight(network, MARGIN, f"--folder={tmp_path}", slow_core=2)
     assert codes == [75, 76, 76, 75], (report, complaints)
@@ -107,7 +107,7 @@ def test_a_slow_link_and_a_slow_core_are_found_and_nobody_else_is_blamed(network
     assert all(machine["disk"] > 0 for machine in report["machines"])
 
 
-def test_machines_that_are_alike_pass_and_are_measured_once(network, tmp_path):
+def test_equal_machines_pass_preflight_and_are_measured_once(network, tmp_path):
     once = f"--once={tmp_path}/well"
     codes, report, complaints = preflight(network, "--margin=0.9", once)
     assert codes == [0] * MACHINES, (report, complaints)
@@ -116,14 +116,14 @@ def test_machines_that_are_alike_pass_and_are_measured_once(network, tmp_path):
     assert preflight(network, "--margin=0.9", once) == ([0] * MACHINES, None, [""] * MACHINES)
 
 
-def test_a_machine_below_the_least_is_slow_whatever_the_others_have(network):
+def test_preflight_rejects_every_machine_below_minimum_memory_bandwidth(network):
     codes, report, _ = preflight(network, "--margin=1", "--least-memory=1e6")
     assert codes == [76] * MACHINES
     assert all("and 1e+06 GB/s is the least" in machine["slow"][0] for machine in report["machines"])
 
 
 @needs_cores
-def test_a_gang_replaces_the_machine_that_is_slow_and_says_which_it_was(tmp_path):
+def test_gang_names_and_replaces_slow_machine(tmp_path):
     program = tmp_path / "program.sh"
     program.write_text(f"""
 check="lockstep-trainer preflight --backend=gloo --margin=0.6 --once=$LOCKSTEP_LOCAL_DIR/well"
@@ -146,7 +146,7 @@ $core $check && echo trained
 
 
 @needs_cores
-def test_agents_find_a_slow_link_and_a_slow_core_before_a_rank_runs_and_blame_nobody_else(
+def test_agents_name_only_machines_with_slow_link_or_core_before_ranks_start(
         network, tmp_path):
     # Agents' children share a core here: a link that they hardly use must be no slower than this.
     network.slow_link(1, "4mbit")
@@ -174,7 +174,7 @@ def test_agents_find_a_slow_link_and_a_slow_core_before_a_rank_runs_and_blame_no
 
 
 @needs_cores
-def test_a_gang_below_what_the_user_asks_for_fails_with_a_sentence(tmp_path):
+def test_job_fails_with_reason_when_machines_are_below_preflight_minimum(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("""
 apiVersion: lockstep.dev/v1alpha1

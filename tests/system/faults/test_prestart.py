@@ -72,7 +72,7 @@ def finish(made):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
+def test_second_and_third_generation_start_from_parked_interpreters(gang, tmp_path):
     made = make(gang, tmp_path, "-u", processes=2)
     first = [seen(made, "1-1", rank) for rank in range(4)]
     wait_ready(made)
@@ -99,7 +99,7 @@ def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
     finish(made)
 
 
-def test_a_second_failure_right_after_the_first_is_survived(gang, tmp_path):
+def test_gang_survives_second_failure_right_after_first_failure(gang, tmp_path):
     made = make(gang, tmp_path)
     seen(made, "1-1", 0)
     wait_ready(made)
@@ -111,7 +111,7 @@ def test_a_second_failure_right_after_the_first_is_survived(gang, tmp_path):
     finish(made)
 
 
-def test_an_agent_that_is_killed_takes_its_spares_along(gang, tmp_path):
+def test_parked_interpreters_die_with_killed_agent(gang, tmp_path):
     made = make(gang, tmp_path)
     wait_ready(made)
     agent = made.agents[1]
@@ -123,7 +123,7 @@ def test_an_agent_that_is_killed_takes_its_spares_along(gang, tmp_path):
     finish(made)
 
 
-def test_a_daemon_of_a_rank_dies_with_its_generation_and_the_spares_stay(gang, tmp_path):
+def test_daemon_of_rank_dies_with_generation_and_parked_interpreter_stays(gang, tmp_path):
     made = make(gang, tmp_path, machines=1, environment={"DAEMON": "1"})
     rank = seen(made, "1-1", 0)["pid"]
     wait_ready(made)
@@ -135,7 +135,7 @@ def test_a_daemon_of_a_rank_dies_with_its_generation_and_the_spares_stay(gang, t
     finish(made)
 
 
-def test_a_spare_killed_while_it_waits_costs_nothing_but_itself(gang, tmp_path):
+def test_rank_restarts_after_its_parked_interpreter_is_killed(gang, tmp_path):
     made = make(gang, tmp_path, machines=1)
     wait_ready(made)
     (waiting,) = spares(made.agents[0], but=[seen(made, "1-1", 0)["pid"]])
@@ -145,7 +145,7 @@ def test_a_spare_killed_while_it_waits_costs_nothing_but_itself(gang, tmp_path):
     finish(made)
 
 
-def test_a_machine_without_its_spares_starts_cold_beside_one_that_is_warm(gang, tmp_path):
+def test_machine_without_parked_interpreters_starts_cold_beside_warm_machine(gang, tmp_path):
     made = make(gang, tmp_path)
     first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
     wait_ready(made)
@@ -160,7 +160,7 @@ def test_a_machine_without_its_spares_starts_cold_beside_one_that_is_warm(gang, 
     finish(made)
 
 
-def test_the_spares_of_an_agent_that_is_stopped_past_its_lease_die_with_its_ranks(gang, tmp_path):
+def test_guard_kills_ranks_and_parked_interpreters_when_lease_expires(gang, tmp_path):
     made = make(gang, tmp_path, failurePolicy={"machineLostAfter": "6s", "maxRestarts": 9})
     first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
     wait_ready(made)
@@ -173,7 +173,7 @@ def test_the_spares_of_an_agent_that_is_stopped_past_its_lease_die_with_its_rank
     finish(made)
 
 
-def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(gang, tmp_path):
+def test_agent_reports_why_command_has_no_parked_interpreter(gang, tmp_path):
     program = tmp_path / "train.py"
     for options, why in ((["-I"], "option -I keeps it"), (["-E"], "option -E keeps it"),
                          (["-S"], "option -S keeps it")):
@@ -240,7 +240,7 @@ def limited():
 
 
 @pytest.mark.parametrize("prestart", ["Auto", "Always"])
-def test_spares_leave_before_the_kernel_kills_for_memory_unless_they_are_always_to_stay(
+def test_parked_interpreters_exit_before_oom_kill_unless_prestart_is_always(
         limited, gang, tmp_path, prestart):
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
@@ -293,7 +293,7 @@ def launch_by(launcher, tmp_path):
 
 
 @pytest.mark.parametrize("launcher", ["uv", "conda"])
-def test_what_starts_the_program_in_a_process_of_its_own_gets_no_spare_and_never_runs_early(
+def test_uv_and_conda_run_get_no_parked_interpreter_and_never_start_early(
         gang, tmp_path, launcher):
     command = launch_by(launcher, tmp_path)
     made = make(gang, tmp_path, machines=1, prestart="Always", command=command)
@@ -308,7 +308,7 @@ def test_what_starts_the_program_in_a_process_of_its_own_gets_no_spare_and_never
     assert f"no spares: {why}" in made.agents[0].log
 
 
-def test_without_prestart_no_interpreter_waits(gang, tmp_path):
+def test_agent_parks_no_interpreter_when_prestart_is_never(gang, tmp_path):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(PROGRAM))
     made = gang(machines=1, command=[PYTHON, str(program)], prestart="Never")

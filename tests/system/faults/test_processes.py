@@ -42,7 +42,7 @@ def finish(gang):
 # ---- ending ----
 
 
-def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(gang):
+def test_agent_kills_rank_that_ignores_sigterm_after_grace_period(gang):
     made = gang(environment={"STUBBORN": "1"})
     made.start()
     made.wait_running()
@@ -55,7 +55,7 @@ def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(gang):
     finish(made)
 
 
-def test_word_of_as_many_machines_as_a_job_may_have_is_taken(gang):
+def test_coordinator_accepts_desired_state_of_4096_machines(gang):
     made = gang(machines=2)
     made.start()
     generation = made.wait_running()["generation"]
@@ -67,7 +67,7 @@ def test_word_of_as_many_machines_as_a_job_may_have_is_taken(gang):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_a_stop_asks_first(gang):
+def test_stop_waits_for_ranks_to_exit_within_grace_period(gang):
     made = gang(environment={"STUBBORN": "1"})
     made.start()
     made.wait_running()
@@ -112,7 +112,7 @@ def test_daemons_of_a_process_die_before_the_next_generation_begins(gang):
     finish(made)
 
 
-def test_an_agent_in_a_pid_namespace_takes_all_with_it(gang):
+def test_killed_agent_in_pid_namespace_leaves_no_process(gang):
     probe = subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True, check=False)
     if probe.returncode != 0:
         pytest.skip("no PID namespace may be made here")
@@ -129,7 +129,7 @@ def test_an_agent_in_a_pid_namespace_takes_all_with_it(gang):
     finish(made)
 
 
-def test_a_rank_reads_nothing_of_its_agents_memory_and_keeps_its_own_limits(gang):
+def test_rank_cannot_read_memory_of_agent_and_keeps_its_core_limit(gang):
     made = gang()
     run_hook(made, """
         for file in mem environ; do
@@ -150,7 +150,7 @@ def test_a_rank_reads_nothing_of_its_agents_memory_and_keeps_its_own_limits(gang
 # ---- output ----
 
 
-def test_stderr_at_full_speed_costs_bounded_memory_and_holds_up_nobody(gang):
+def test_rank_with_100_mb_of_stderr_does_not_block_gang(gang):
     made = gang()
     run_hook(made, "yes 'it goes wrong' | head -c 100000000 >&2")
     made.start(0)
@@ -161,7 +161,7 @@ def test_stderr_at_full_speed_costs_bounded_memory_and_holds_up_nobody(gang):
     assert "rank 1" in made.agents[0].log or agent.termination["exitCode"] == 0
 
 
-def test_the_last_words_of_a_process_that_filled_its_stderr_are_told(gang):
+def test_failure_reports_last_stderr_line_after_20_mb_of_output(gang):
     made = gang()
     run_hook(made, "yes 'it goes wrong' | head -c 20000000 >&2; echo 'this is why' >&2")
     made.start()
@@ -175,7 +175,7 @@ def test_the_last_words_of_a_process_that_filled_its_stderr_are_told(gang):
     finish(made)
 
 
-def test_a_line_without_end_costs_bounded_memory(gang):
+def test_agent_keeps_memory_bounded_on_endless_output_line(gang):
     made = gang()
     run_hook(made, "head -c 200000000 /dev/zero | tr '\\0' x")
     made.start()
@@ -190,7 +190,7 @@ def test_a_line_without_end_costs_bounded_memory(gang):
     assert highest < BOUND
 
 
-def test_a_reader_that_stands_still_never_blocks_a_process(gang):
+def test_unread_output_of_agent_never_blocks_rank(gang):
     made = gang()
     run_hook(made, "yes 0123456789 | head -c 20000000")
     read, write = os.pipe()
@@ -206,7 +206,7 @@ def test_a_reader_that_stands_still_never_blocks_a_process(gang):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_a_process_that_closes_its_output_goes_on_and_costs_nothing(gang):
+def test_agent_does_not_spin_when_rank_closes_its_output(gang):
     made = gang()
     run_hook(made, "exec >&- 2>&-")
     made.start()
@@ -257,7 +257,7 @@ def test_a_full_disk_for_logs_does_not_stop_the_job(gang, tiny_disk):
 # ---- what they say ----
 
 
-def test_nonsense_on_the_progress_socket_ends_that_connection_only(gang):
+def test_malformed_progress_report_does_not_affect_other_connections(gang):
     made = gang()
     made.start()
     made.wait_running()

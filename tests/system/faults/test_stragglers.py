@@ -114,7 +114,7 @@ def stop(run, output):
     pytest.param(TRAINER, id="trainer"),
     pytest.param({"command": [PYTHON, "-c", WATCHED]}, id="torch", marks=pytest.mark.skipif(
         "LOCKSTEP_LONG" not in os.environ, reason="a minute more; wants LOCKSTEP_LONG=1"))])
-def test_a_machine_that_is_slowed_is_named_with_its_reason_and_replaced_at_a_checkpoint(
+def test_gang_replaces_slowed_machine_and_reports_reason(
         tmp_path, spec):
     if "command" in spec:
         needs_torch()
@@ -138,7 +138,7 @@ def test_a_machine_that_is_slowed_is_named_with_its_reason_and_replaced_at_a_che
     assert output.text.count("asks for another machine") == 1
 
 
-def test_a_watched_model_ends_with_the_same_weights_and_tells_of_each_step():
+def test_watched_model_trains_same_weights_and_reports_collective_wait():
     needs_torch()
     environment = {"PYTHONPATH": str(ROOT / "worker/python"), "PYTHONDONTWRITEBYTECODE": "1",
                    "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),

@@ -51,41 +51,41 @@ def refusal(gang, **changes):
     return body[1]
 
 
-def test_a_wrong_key_is_refused(running):
+def test_coordinator_refuses_wrong_key(running):
     with running.connect(key=secrets.token_hex(32)) as connection:
         assert connection.wait_closed() == b""
     running.agents[0].wait_log("refused a connection from 127.0.0.1")
 
 
-def test_another_jobs_identity_is_refused(running):
+def test_coordinator_refuses_identity_of_other_job(running):
     with running.connect(identity=f"lockstep-v1:{uuid.uuid4()}") as connection:
         assert connection.wait_closed() == b""
     running.agents[0].wait_log("refused a connection")
 
 
-def test_hello_of_another_job_is_refused(running):
+def test_coordinator_refuses_hello_of_other_job(running):
     assert refusal(running, job_uid=str(uuid.uuid4())) == 0
     running.agents[0].wait_log(f"this is job {running.job_uid}")
 
 
-def test_hello_of_another_shape_is_refused(running):
+def test_coordinator_refuses_hello_with_wrong_machine_count(running):
     assert refusal(running, machines=3) == 1
     running.agents[0].wait_log("this job has 2 machines of 1 processes")
 
 
-def test_hello_of_a_machine_that_the_job_has_not_is_refused(running):
+def test_coordinator_refuses_hello_of_unknown_machine_or_attempt_0(running):
     assert refusal(running, machine=2) == 2
     assert refusal(running, attempt=0) == 2
     running.agents[0].wait_log("machines are 0..1")
 
 
-def test_a_message_before_hello_is_refused(running):
+def test_coordinator_refuses_message_before_hello(running):
     with running.connect() as connection:
         says(connection, wire.MAGIC + wire.frame(b"\x07" + struct.pack(">II", 1, 1)))
     running.agents[0].wait_log("VERDICT_ACK before HELLO")
 
 
-def test_another_version_of_the_protocol_is_refused(running):
+def test_coordinator_refuses_other_protocol_version(running):
     with running.connect() as connection:
         assert says(connection, b"LKSTEP\x00\x02") == b""
     running.agents[0].wait_log("speaks version 2")
@@ -94,7 +94,7 @@ def test_another_version_of_the_protocol_is_refused(running):
 @pytest.mark.parametrize(
     "garbage", [b"\x00", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"SSH-2.0-x\r\n"],
     ids=["zero", "http", "ones", "ssh"])
-def test_garbage_instead_of_tls_is_refused(running, garbage):
+def test_coordinator_refuses_garbage_instead_of_tls(running, garbage):
     with in_clear(running) as connection:
         connection.sendall(garbage)
         with contextlib.suppress(ConnectionResetError):
@@ -103,19 +103,19 @@ def test_garbage_instead_of_tls_is_refused(running, garbage):
     running.agents[0].wait_log("refused a connection")
 
 
-def test_garbage_in_a_frame_is_refused(running):
+def test_coordinator_refuses_garbage_in_frame(running):
     with running.connect() as connection:
         assert says(connection, wire.MAGIC + wire.frame(b"\xee" * 100)) == b""
     running.agents[0].wait_log("ended:")
 
 
-def test_a_frame_of_a_gigabyte_is_refused_at_its_length(running):
+def test_coordinator_refuses_one_gigabyte_frame_by_its_length(running):
     with running.connect() as connection:
         assert says(connection, wire.MAGIC + struct.pack(">I", 1 << 30) + b"x" * 1000) == b""
     running.agents[0].wait_log("1073741824")
 
 
-def test_a_client_hello_of_a_gigabyte_is_refused(running):
+def test_coordinator_refuses_oversized_client_hello(running):
     with in_clear(running) as connection:
         connection.sendall(b"\x16\x03\x01\xff\xff" + b"\x01\xff\xff\xff")
         with contextlib.suppress(ConnectionResetError):
@@ -123,21 +123,21 @@ def test_a_client_hello_of_a_gigabyte_is_refused(running):
     running.agents[0].wait_log("refused a connection")
 
 
-def test_half_a_message_and_silence_hold_up_nobody(running):
+def test_half_hello_does_not_block_coordinator(running):
     body = wire.frame(wire.hello(running))
     with running.connect() as connection:
         connection.send(wire.MAGIC + body[: len(body) // 2])
         assert running.status()["phase"] == "Running"
 
 
-def test_a_peer_that_connects_and_says_nothing_is_cut_off(running):
+def test_coordinator_closes_silent_connections(running):
     with in_clear(running) as silent, running.connect() as proven:
         assert silent.recv(1) == b""
         assert proven.wait_closed() == b""
     running.agents[0].wait_log("did not prove the key and say what it wants in time")
 
 
-def test_hello_one_byte_at_a_time_is_understood(running):
+def test_coordinator_reads_hello_sent_byte_by_byte(running):
     with running.connect() as connection:
         data = wire.MAGIC + wire.frame(wire.hello(running, machines=3))
         for i in range(len(data)):
@@ -145,7 +145,7 @@ def test_hello_one_byte_at_a_time_is_understood(running):
         assert next(wire.messages(connection.wait_closed()))[0] == REFUSED
 
 
-def test_a_second_agent_of_a_lower_attempt_is_refused_and_leaves(gang):
+def test_agent_with_lower_attempt_exits_and_first_agent_keeps_its_ranks(gang):
     made = gang(machines=2)
     made.start(0)
     made.start(1)  # attempt 2
@@ -160,7 +160,7 @@ def test_a_second_agent_of_a_lower_attempt_is_refused_and_leaves(gang):
     assert made.verdict()["exitCode"] == 0
 
 
-def test_a_second_agent_of_a_higher_attempt_takes_over(gang):
+def test_agent_with_higher_attempt_replaces_first_agent(gang):
     made = gang(machines=2)
     made.start()
     generation = made.wait_running()["generation"]
@@ -193,7 +193,7 @@ def _crowd(address, source, count, ready, leave):
     leave.wait()
 
 
-def test_ten_thousand_connections_hold_up_nobody(running):
+def test_ten_thousand_connections_do_not_block_coordinator(running):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, CROWD), hard))
     leave = multiprocessing.Event()
@@ -220,7 +220,7 @@ def test_ten_thousand_connections_hold_up_nobody(running):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_hundred_that_prove_the_key_and_do_nothing_hold_up_nobody(running):
+def test_hundred_idle_authenticated_connections_do_not_block_coordinator(running):
     with contextlib.ExitStack() as stack:
         idlers = [stack.enter_context(running.connect()) for _ in range(100)]
         for idler in idlers:
@@ -238,7 +238,7 @@ for step in range(3000):
 """
 
 
-def test_scrapes_without_pause_of_a_rank_with_ever_new_names_delay_no_heartbeat(gang):
+def test_constant_scrapes_of_rank_with_186000_metric_names_delay_no_heartbeat(gang):
     made = gang(machines=2, policy={"machineLostAfter": "15s"})
     (made.gates / "report.py").write_text(REPORTS)
     (made.gates / "hook").write_text(

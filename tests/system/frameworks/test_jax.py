@@ -27,7 +27,7 @@ def test_processes_find_each_other_without_arguments(python_with, tmp_path):
         assert said == f"process {rank} of 4, 1 of 4 devices", output
 
 
-def test_a_dead_process_is_named_and_the_gang_begins_again(python_with, tmp_path):
+def test_job_names_killed_process_and_restarts_gang(python_with, tmp_path):
     run = start(python_with("jax"), tmp_path, 400)
     found = run.wait_ranks(4)
     wait_steps(tmp_path)
@@ -37,7 +37,7 @@ def test_a_dead_process_is_named_and_the_gang_begins_again(python_with, tmp_path
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
 
 
-def test_who_says_that_another_died_is_not_taken_for_the_cause(python_with, patient, tmp_path):
+def test_job_names_rank_that_failed_although_other_ranks_report_its_death(python_with, patient, tmp_path):
     # Rank 0 is JAX's coordinator: the others notice its death within a second, not after 100.
     run = patient("Jax", 0, python_with("jax"), str(PROGRAM), str(tmp_path), "30")
     code, _, output = run.finish(400)
@@ -46,7 +46,7 @@ def test_who_says_that_another_died_is_not_taken_for_the_cause(python_with, pati
     assert "most likely indicates that another task died" in output, output
 
 
-def test_a_suspend_is_no_matter_of_the_grace_period(python_with, tmp_path):
+def test_suspended_job_ends_before_its_grace_period_is_over(python_with, tmp_path):
     run = start(python_with("jax"), tmp_path, 10**9)
     run.wait_ranks(4)
     wait_steps(tmp_path)

@@ -53,7 +53,7 @@ def test_a_trial_is_a_valid_job_with_its_values(job):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_primary_container_is_in_one_pod_of_the_job(job):
+def test_primary_labels_select_one_pod_with_the_primary_container(job):
     whole = {**job, "metadata": {**job["metadata"], "uid": "11111111-1111-1111-1111-111111111111"}}
     done = subprocess.run([binary("lockstep-objects"), "10.96.0.7"], input=json.dumps(whole),
                           capture_output=True, text=True, check=True)
@@ -90,11 +90,11 @@ def verdict():
     ([("Complete", "False"), ("Failed", "False"), ("Running", "True")], "Running"),
     ([("Complete", "False"), ("Failed", "True")], "Failed"),
 ])
-def test_its_conditions_say_when_a_job_has_ended_and_how(verdict, conditions, said):
+def test_katib_derives_trial_state_from_job_conditions(verdict, conditions, said):
     assert verdict(*conditions) == said
 
 
-def test_conditions_are_named_as_the_docs_name_them():
+def test_experiment_uses_condition_names_of_the_docs():
     names = [re.findall(r'type=="(\w+)"', TEMPLATE[each])
              for each in ("successCondition", "failureCondition")]
     assert names == [["Complete"], ["Failed"]]
@@ -102,7 +102,7 @@ def test_conditions_are_named_as_the_docs_name_them():
         ROOT / "docs/trainingjob.md").read_text()
 
 
-def test_the_rights_are_of_trainingjobs_and_of_the_pods_that_the_policy_asks_for():
+def test_role_grants_only_trainingjob_verbs_and_pod_creation():
     role, binding = yaml.safe_load_all((SWEEP / "katib-rights.yaml").read_text())
     assert {(each["resources"][0], verb) for each in role["rules"] for verb in each["verbs"]} == {
         *(("trainingjobs", verb) for verb in ("get", "list", "watch", "create", "delete")),

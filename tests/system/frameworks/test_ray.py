@@ -21,7 +21,7 @@ def raylet_of(run, machine):
     return None
 
 
-def test_all_machines_are_one_cluster_which_ends_with_its_program(python_with, example):
+def test_machines_form_one_ray_cluster_that_ends_with_its_program(python_with, example):
     code, report, output = example(python_with("torch"), "ray.yaml", "whole",
                                    variables=VARIABLES).finish(300)
     assert code == 0, output
@@ -29,7 +29,7 @@ def test_all_machines_are_one_cluster_which_ends_with_its_program(python_with, e
     assert "pi is 3.1" in output and len(report["generations"]) == 1, output
 
 
-def test_a_node_that_dies_is_named_and_a_new_cluster_begins(python_with, example):
+def test_job_names_machine_of_killed_raylet_and_starts_new_cluster(python_with, example):
     run = example(python_with("torch"), "ray.yaml", "killed", "2", "2", variables=VARIABLES)
     found = wait_until(lambda: raylet_of(run, 0) and raylet_of(run, 1), "the node on machine 1",
                        patience=120)
@@ -47,7 +47,7 @@ def test_ray_train_has_a_worker_on_each_machine(python_with, example):
     assert "2 workers did step 39" in output and len(report["generations"]) == 1, output
 
 
-def test_ray_train_goes_on_in_a_new_cluster(python_with, example):
+def test_ray_train_resumes_from_checkpoint_in_new_cluster(python_with, example):
     run = example(python_with("torch"), "ray-train.yaml", "killed", "40", "0.5",
                   variables=VARIABLES)
     # A checkpoint counts from when it is in this file.

@@ -60,7 +60,7 @@ def nodes_in(report):
     return sorted(re.findall(r"'node': '(\w+)'", str(report)))
 
 
-def test_a_job_takes_its_nodes_and_heals_on_them(site, tmp_path):
+def test_gang_in_slurm_job_recovers_from_killed_rank_and_killed_agent(site, tmp_path):
     # scancel signals ranks, too, perhaps first; dying of it would count as a failure.
     batch = Batch(site, tmp_path, TELLS)
     first = batch.wait_ranks()
@@ -79,7 +79,7 @@ def test_a_job_takes_its_nodes_and_heals_on_them(site, tmp_path):
     assert {"n1", "n2"} <= set(nodes_in(report)) or "n2" in str(report), report
 
 
-def test_the_job_ends_as_its_ranks_do(site, tmp_path):
+def test_slurm_job_completes_when_all_ranks_succeed(site, tmp_path):
     batch = Batch(site, tmp_path, ["sh", "-c", "echo rank $RANK of $WORLD_SIZE; [ -z $SLURM_JOB_ID ]"])
     report = batch.end("COMPLETED", "FAILED")
     assert report["exitCode"] == 0, batch.output()
@@ -87,7 +87,7 @@ def test_the_job_ends_as_its_ranks_do(site, tmp_path):
     site.wait_state(batch.job, "COMPLETED")
 
 
-def test_scancel_lets_ranks_save_and_the_job_is_stopped(site, tmp_path):
+def test_scancel_delivers_sigterm_to_ranks_and_suspends_job(site, tmp_path):
     batch = Batch(site, tmp_path, TELLS)
     wait_until(lambda: listening(batch.output()) == 4, batch.output, patience=90)
     site.ask("scancel", batch.job)
@@ -96,7 +96,7 @@ def test_scancel_lets_ranks_save_and_the_job_is_stopped(site, tmp_path):
     assert report["state"] == "Suspended", report
 
 
-def test_a_signal_to_the_script_alone_stops_the_gang(site, tmp_path):
+def test_sigterm_to_batch_script_reaches_all_ranks_and_suspends_job(site, tmp_path):
     batch = Batch(site, tmp_path, TELLS)
     wait_until(lambda: listening(batch.output()) == 4, batch.output, patience=90)
     # As --signal=B:TERM@150 does when the time comes.
@@ -106,7 +106,7 @@ def test_a_signal_to_the_script_alone_stops_the_gang(site, tmp_path):
     assert report["state"] == "Suspended" and report["exitCode"] == 143, report
 
 
-def test_the_example_goes_on_from_its_checkpoint_when_it_is_requeued(site, tmp_path):
+def test_requeued_example_resumes_from_its_checkpoint(site, tmp_path):
     variables = {"LOCKSTEP": binary("lockstep"), "CHECKPOINTS": str(tmp_path),
                  "SECONDS_PER_STEP": "0.1", MARK: str(tmp_path)}
     job = site.sbatch(f"--chdir={ROOT}", str(ROOT / "examples/slurm/train.sbatch"),

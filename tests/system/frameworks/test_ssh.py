@@ -105,7 +105,7 @@ def on_two(folder, *program):
     return ["--hosts", "one,two", "-p", "2", "--env", f"{MARK}={folder}", "--", *program]
 
 
-def test_a_gang_runs_heals_and_is_stopped(start, tmp_path):
+def test_gang_over_ssh_recovers_from_killed_rank_and_agent_and_stops_on_sigterm(start, tmp_path):
     run = start(*on_two(tmp_path, *TELLS))
     said = Output(run)
     first = run.wait_ranks(4)
@@ -126,7 +126,7 @@ def test_a_gang_runs_heals_and_is_stopped(start, tmp_path):
     assert sorted(re.findall(r"told (\d)", output)) == ["0", "1", "2", "3"], output
 
 
-def test_nothing_outlives_a_run_that_is_killed(start, tmp_path):
+def test_ranks_end_when_lockstep_run_is_killed(start, tmp_path):
     run = start(*on_two(tmp_path, "sleep", "1000"))
     run.wait_ranks(4)
     run.process.kill()
@@ -134,7 +134,7 @@ def test_nothing_outlives_a_run_that_is_killed(start, tmp_path):
     wait_until(lambda: not ranks(run.mark), "its ranks to end")
 
 
-def test_a_question_is_never_asked(start):
+def test_run_reports_each_failed_login_without_prompting(start):
     run = start("--hosts", "one,unknown,shut,off", "--", "true")
     output, _ = run.process.communicate(timeout=60)
     assert run.process.returncode == 1, output
@@ -143,14 +143,14 @@ def test_a_question_is_never_asked(start):
     assert re.search("node off: .*Connection refused", output), output
 
 
-def test_an_agent_that_is_not_there_is_named(start):
+def test_run_names_path_of_missing_agent(start):
     run = start("--hosts", "one", "--agent", "/nowhere/lockstep-agent", "--", "true")
     output, _ = run.process.communicate(timeout=60)
     assert run.process.returncode == 1, output
     assert re.search("node one: .*/nowhere/lockstep-agent.*copy lockstep-agent there", output), output
 
 
-def test_the_hosts_of_a_batch_job_are_its_machines(hosts, tmp_path):
+def test_run_uses_hosts_of_batch_job_as_machines(hosts, tmp_path):
     listed = tmp_path / "nodes"
     listed.write_text("one\none\ntwo\ntwo\n")
     run = Run(tmp_path, "--", "sh", "-c", "echo rank $RANK of $WORLD_SIZE on $NODE_RANK",
@@ -194,7 +194,7 @@ def does_it(line, hosts, tmp_path):
 
 
 @pytest.mark.parametrize("package", MPIRUNS)
-def test_copies_that_mpirun_starts_on_two_hosts_name_the_line_that_works(
+def test_run_under_mpirun_on_two_hosts_fails_and_prints_working_command(
         package, python_with, hosts, tmp_path):
     line = refused(python_with(package), hosts, *MPIRUNS[package])
     assert " --hosts a,b " in line, line
@@ -202,7 +202,7 @@ def test_copies_that_mpirun_starts_on_two_hosts_name_the_line_that_works(
 
 
 @pytest.mark.parametrize("package", MPIRUNS)
-def test_copies_that_mpirun_starts_here_name_the_line_that_works(
+def test_run_under_mpirun_on_one_host_fails_and_prints_working_command(
         package, python_with, hosts, tmp_path):
     program = MPIRUNS[package][0]
     line = refused(python_with(package), hosts, program, "-n", "2", *OVERSUBSCRIBE[package])

@@ -85,7 +85,7 @@ def job_file(folder, **spec):
     return file
 
 
-def test_what_is_worse_than_the_others_is_stopped_and_the_best_is_told(sweep):
+def test_sweep_suspends_worse_trials_and_prints_best_trial(sweep):
     run = sweep(SWEEP / "job.yaml", "--trials", "8")
     out, said = run.finish()
     trials = run.trials()
@@ -107,7 +107,7 @@ def test_what_is_worse_than_the_others_is_stopped_and_the_best_is_told(sweep):
     assert len(again.trials()) == 9
 
 
-def test_a_trial_whose_process_dies_goes_on_and_its_steps_count_once(sweep, tmp_path):
+def test_trial_with_killed_rank_completes_and_counts_each_step_once(sweep, tmp_path):
     run = sweep(SWEEP / "job.yaml", "--trials", "1")
     found = wait_until(lambda: len(alive := ranks(run.mark)) == 2 and alive, "the ranks", 120)
     os.kill(found[1][0], signal.SIGKILL)
@@ -118,7 +118,7 @@ def test_a_trial_whose_process_dies_goes_on_and_its_steps_count_once(sweep, tmp_
     assert "was killed by SIGKILL" in said and "already reported" not in said
 
 
-def test_a_trial_that_fails_says_why_and_the_sweep_goes_on(sweep, tmp_path):
+def test_sweep_reports_why_a_trial_failed_and_starts_next_trial(sweep, tmp_path):
     file = job_file(tmp_path, trainer={"data": ["/nonexistent/*.txt"]})
     run = sweep(file, "--trials", "2")
     _, said = run.finish(code=1)
@@ -152,7 +152,7 @@ def in_cluster(sweep, jobs, file, *options):
                  KUBECONFIG=str(jobs.cluster.kubeconfig))
 
 
-def test_in_a_cluster_a_trials_value_is_what_its_status_says(sweep, cluster_jobs, tmp_path):
+def test_trial_in_cluster_takes_its_value_from_job_status(sweep, cluster_jobs, tmp_path):
     file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1")
     run = in_cluster(sweep, cluster_jobs, file, "--trials", "2")
     out, _ = run.finish()
@@ -165,7 +165,7 @@ def test_in_a_cluster_a_trials_value_is_what_its_status_says(sweep, cluster_jobs
         assert trial["value"] == float(loss)
 
 
-def test_in_a_cluster_a_trial_that_is_worse_than_the_others_is_deleted(
+def test_sweep_in_cluster_deletes_job_of_worse_trial(
         sweep, cluster_jobs, tmp_path):
     sweep(SWEEP / "job.yaml", "--trials", "4").finish()  # in the same storage
     noise = tmp_path / "noise"
@@ -182,7 +182,7 @@ def test_in_a_cluster_a_trial_that_is_worse_than_the_others_is_deleted(
                "the job and its pods to go", 120, 0.2)
 
 
-def test_in_a_cluster_a_trial_that_is_broken_off_is_deleted(sweep, cluster_jobs, tmp_path):
+def test_interrupted_sweep_in_cluster_deletes_its_job(sweep, cluster_jobs, tmp_path):
     file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1",
                     trainer={"steps": 1_000_000})
     run = in_cluster(sweep, cluster_jobs, file, "--trials", "1")

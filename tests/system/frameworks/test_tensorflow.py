@@ -19,7 +19,7 @@ def wait_steps(folder):
     wait_until(lambda: len(list(folder.glob("rank-*"))) == 4, "the first step", patience=300)
 
 
-def test_workers_find_each_other_and_sum(python_with, tmp_path):
+def test_workers_form_one_cluster_and_compute_sums(python_with, tmp_path):
     code, _, output = start(python_with("tensorflow"), tmp_path, 3).finish(300)
     assert code == 0, output
     for rank in range(4):
@@ -30,7 +30,7 @@ OPTIONS = ["--steps=60", "--checkpoint-every=10", "--seconds-per-step=0.05",
            "--weights=FOLDER/weights.npz"]
 
 
-def test_a_killed_worker_is_named_and_training_ends_as_if_it_had_not_been(
+def test_job_names_killed_worker_and_ends_with_same_weights(
         python_with, example, tmp_path):
     python = python_with("tensorflow")
     code, _, output = example(python, "tensorflow.yaml", "at-once", *OPTIONS).finish(300)
@@ -49,7 +49,7 @@ def test_a_killed_worker_is_named_and_training_ends_as_if_it_had_not_been(
     assert (run.folder / "weights.npz").read_bytes() == whole, output
 
 
-def test_who_says_unavailable_is_not_taken_for_the_cause(python_with, patient, tmp_path):
+def test_job_names_rank_that_failed_although_other_ranks_report_unavailable(python_with, patient, tmp_path):
     run = patient("TensorFlow", 3, python_with("tensorflow"), str(PROGRAM), str(tmp_path), "30")
     code, _, output = run.finish(400)
     assert code == 0, output
@@ -57,7 +57,7 @@ def test_who_says_unavailable_is_not_taken_for_the_cause(python_with, patient, t
     assert "UnavailableError" in output, output
 
 
-def test_a_suspend_is_no_matter_of_the_grace_period(python_with, tmp_path):
+def test_suspended_job_ends_before_its_grace_period_is_over(python_with, tmp_path):
     run = start(python_with("tensorflow"), tmp_path, 10**9)
     run.wait_ranks(4)
     wait_steps(tmp_path)

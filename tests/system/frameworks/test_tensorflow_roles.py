@@ -41,7 +41,7 @@ def assert_trained(output):
     assert 150 <= int(updates[1]) <= 154, "a step whose answer was lost is done once more"
 
 
-def test_the_chiefs_end_ends_the_job_and_stops_those_that_serve(training):
+def test_job_succeeds_and_stops_other_roles_when_chief_ends(training):
     training.wait_ranks(4)
     code, report, output = training.finish(400)
     assert code == 0, output
@@ -49,7 +49,7 @@ def test_the_chiefs_end_ends_the_job_and_stops_those_that_serve(training):
     assert len(report["generations"]) == 1 and report["restarts"]["total"] == 0, report
 
 
-def test_a_killed_worker_is_started_again_and_training_goes_on(training):
+def test_killed_worker_restarts_alone_and_training_continues(training):
     before = training.wait_ranks(4)
     wait_checkpoints(training, 1)
     os.kill(before[1][0], signal.SIGKILL)
@@ -70,7 +70,7 @@ def test_a_killed_worker_is_started_again_and_training_goes_on(training):
     assert not processes.alive(before[0][0])
 
 
-def test_a_killed_server_restarts_the_gang_from_its_checkpoint(training):
+def test_killed_parameter_server_restarts_gang_from_checkpoint(training):
     before = training.wait_ranks(4)
     wait_checkpoints(training, 3)
     os.kill(before[3][0], signal.SIGKILL)

@@ -72,7 +72,7 @@ def weights(folder):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_killed_rank_is_named_and_training_ends_as_if_it_had_not_been(
+def test_job_names_killed_rank_and_ends_with_same_weights(
         name, python_with, example, variables):
     file, arguments, said = EXAMPLES[name]
     python, options = python_with("torch"), {"variables": variables, "program": INSTEAD.get(name)}
@@ -93,7 +93,7 @@ def test_a_killed_rank_is_named_and_training_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.parametrize("sharding", ["fsdp", "zero1", "zero2"])
-def test_the_hugging_face_trainers_shards_are_kept_in_memory_and_a_killed_rank_changes_no_bit(
+def test_hugging_face_trainer_resumes_shards_from_memory_with_same_weights(
         sharding, python_with, tmp_path, variables):
     def start(name, seconds):
         folder = tmp_path / name
@@ -127,7 +127,7 @@ def test_the_hugging_face_trainers_shards_are_kept_in_memory_and_a_killed_rank_c
     assert re.search(WEIGHTS, output)[0] == whole, output
 
 
-def test_torchrun_on_each_machine_makes_one_world_which_a_killed_process_ends(
+def test_torchrun_job_restarts_after_killed_process_and_ends_with_same_weights(
         python_with, example):
     python, options = python_with("torch"), [*STEPS, "--weights=FOLDER/weights"]
     whole = example(python, "torch-ddp.yaml", "whole", *options)

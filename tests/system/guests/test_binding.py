@@ -71,13 +71,13 @@ def test_unbound_ranks_run_anywhere_under_no_policy(two_nodes):
     assert seen(two_nodes["none"], "cpus", "policy") == [("0-3", "default")] * 2
 
 
-def test_each_rank_of_two_has_a_node_and_its_memory(two_nodes):
+def test_two_ranks_have_the_cpus_and_memory_of_one_node_each(two_nodes):
     assert seen(two_nodes["node"], "cpus", "policy", "pages") == [
         ("0-1", "prefer (many):0", {"0": PAGES}), ("2-3", "prefer (many):1", {"1": PAGES})]
     assert two_nodes["node"].bound(1) == ["Node (asked Node)"]
 
 
-def test_the_agents_page_says_how_much_of_a_ranks_memory_is_near(two_nodes):
+def test_agent_metrics_report_local_and_remote_memory_of_a_rank(two_nodes):
     page = "\n".join(two_nodes["node"].metrics)
     near = float(re.search(r'numa_memory_bytes{.*rank="0",locality="local"} (\S+)', page)[1])
     far = float(re.search(r'numa_memory_bytes{.*rank="0",locality="remote"} (\S+)', page)[1])
@@ -85,7 +85,7 @@ def test_the_agents_page_says_how_much_of_a_ranks_memory_is_near(two_nodes):
     assert re.search(r'binding_info{.*rank="0",mode="Node"} 1', page), page
 
 
-def test_memory_that_a_program_puts_elsewhere_is_seen_after_the_first_step(two_nodes):
+def test_agent_reports_memory_on_the_wrong_node_after_the_first_step(two_nodes):
     assert seen(two_nodes["far-memory"], "cpus", "pages") == [
         ("0-1", {"0": PAGES}), ("2-3", {"0": PAGES})]
     assert two_nodes["far-memory"].bound(0) == ["Node (asked Node)"]
@@ -95,23 +95,23 @@ def test_memory_that_a_program_puts_elsewhere_is_seen_after_the_first_step(two_n
     assert re.fullmatch(r"Partial \(asked Node\): 9\d % of its memory is not on NUMA node 1", later)
 
 
-def test_processes_of_two_gpus_each_are_bound_to_their_gpus_nodes_and_see_all_gpus(two_nodes):
+def test_processes_run_on_the_nodes_of_their_gpus_and_see_all_gpus(two_nodes):
     assert seen(two_nodes["gpus"], "cpus", "pages", "LOCAL_RANK") == [
         ("0-1", {"0": PAGES}, "0"), ("2-3", {"1": PAGES}, "1")]
     assert not any("CUDA_VISIBLE_DEVICES" in rank for rank in two_nodes["gpus"].ranks)
 
 
-def test_isolated_processes_see_their_own_gpus_alone_and_count_them_from_0(two_nodes):
+def test_isolated_processes_see_only_their_own_gpus_and_have_local_rank_0(two_nodes):
     assert seen(two_nodes["isolated"], "cpus", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK") == [
         ("0-1", "0,1", "0"), ("2-3", "2,3", "0")]
 
 
-def test_isolated_processes_share_out_the_gpus_that_were_chosen_for_them(two_nodes):
+def test_isolated_processes_divide_the_gpus_of_cuda_visible_devices(two_nodes):
     assert seen(two_nodes["isolated-choice"], "cpus", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK") == [
         ("2-3", "2", "0"), ("2-3", "3", "0")]
 
 
-def test_near_far_and_interleaved_memory_is_measured_where_it_was_asked_for(two_nodes):
+def test_bench_numa_measures_memory_on_the_requested_nodes(two_nodes):
     assert two_nodes["bench"].code == 0, two_nodes["bench"].said
     said = two_nodes["bench"].said
     report = json.loads(said[said.index("{"):said.rindex("}") + 1])
@@ -125,7 +125,7 @@ def test_near_far_and_interleaved_memory_is_measured_where_it_was_asked_for(two_
 
 # A pod of the restricted profile: seccomp RuntimeDefault, every capability dropped.
 @pytest.mark.parametrize("check", ["seccomp", "seccomp-in-a-cpuset"])
-def test_a_seccomp_filter_leaves_first_touch_which_is_local_and_counts_as_aligned(two_nodes, check):
+def test_first_touch_under_a_seccomp_filter_is_local_and_counts_as_bound(two_nodes, check):
     outcome = two_nodes[check]
     for rank, (policy, pages, cpus) in enumerate(seen(outcome, "policy", "pages", "cpus")):
         assert policy == "default"
@@ -151,12 +151,12 @@ def test_first_touch_is_local_to_bound_cpus(two_nodes):
         ("default", {"0": PAGES}), ("default", {"1": PAGES})]
 
 
-def test_ranks_share_the_node_that_a_cpuset_leaves_them(two_nodes):
+def test_ranks_share_the_only_node_with_cpus_in_their_cpuset(two_nodes):
     assert seen(two_nodes["cpuset-of-one-node"], "cpus", "pages", "OMP_NUM_THREADS") == [
         ("2", {"1": PAGES}, "1"), ("3", {"1": PAGES}, "1")]
 
 
-def test_a_cpuset_without_the_nodes_memory_is_named(two_nodes):
+def test_agent_reports_a_cpuset_without_memory_of_the_node(two_nodes):
     assert seen(two_nodes["cpuset-without-memory"], "cpus", "mems", "pages") == [
         ("0-1", "0", {"0": PAGES}), ("2-3", "0", {"0": PAGES})]
     assert two_nodes["cpuset-without-memory"].bound(1) == [
@@ -179,14 +179,14 @@ def on(outcome):
     return [(cpus, set(pages)) for cpus, pages in seen(outcome, "cpus", "pages")]
 
 
-def test_socket_is_all_nodes_of_a_package(four_nodes):
+def test_socket_binding_gives_a_rank_all_nodes_of_a_package(four_nodes):
     assert [(cpus, pages <= {"0", "1"}) for cpus, pages in on(four_nodes["socket"])] == [
         ("0-3", True), ("4-7", False)]
     assert on(four_nodes["socket"])[1][1] <= {"2", "3"}
     assert four_nodes["socket"].bound(0) == ["Socket (asked Socket)"]
 
 
-def test_core_complexes_are_the_caches_that_processes_share(four_nodes):
+def test_core_complex_binding_gives_each_rank_the_cpus_of_one_cache(four_nodes):
     assert on(four_nodes["core-complex"]) == [
         (f"{2 * node}-{2 * node + 1}", {f"{node}"}) for node in range(4)]
     assert four_nodes["core-complex"].bound(0) == ["CoreComplex (asked CoreComplex)"]
@@ -210,12 +210,12 @@ def test_memory_may_be_interleaved_over_the_nodes_that_a_process_is_bound_to(fou
     assert (high[0], set(high[1])) == ("interleave:2-3", {"2", "3"})
 
 
-def test_interleaving_that_a_seccomp_filter_forbids_is_partial(four_nodes):
+def test_agent_reports_interleaving_under_a_seccomp_filter_as_partial(four_nodes):
     assert "SYS_NICE" in four_nodes["interleave-seccomp"].bound(0)[0]
     assert four_nodes["interleave-seccomp"].bound(0)[0].startswith("Partial (asked Interleave)")
 
 
-def test_a_map_is_followed_to_the_letter(four_nodes):
+def test_ranks_get_the_cpus_and_memory_of_their_map_entries(four_nodes):
     assert on(four_nodes["map"])[0] == ("6-7", {"0"})
     assert on(four_nodes["map"])[1][0] == "0,2"
     assert on(four_nodes["map"])[1][1] <= {"0", "1"}

@@ -19,7 +19,7 @@ VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_tex
 PATIENCE = 120
 
 
-def test_both_have_labels_a_version_and_a_numeric_user(operator, worker):
+def test_both_images_have_labels_a_version_and_a_numeric_user(operator, worker):
     for image, name in ((operator, "operator"), (worker, "worker")):
         assert image.name == f"docker.io/lockstep/{name}:{VERSION}"
         labels = image.config["Labels"]
@@ -31,13 +31,13 @@ def test_both_have_labels_a_version_and_a_numeric_user(operator, worker):
         assert image.config["User"] == "65532:65532"
 
 
-def test_the_operators_is_25_mb_in_all_and_the_workers_adds_60(built):
+def test_operator_image_is_at_most_25_mb_and_worker_image_adds_at_most_60_mb(built):
     total = re.search(r"([0-9.]+) MB compressed", built["operator"])
     added = re.search(r"([0-9.]+) MB of it Lockstep's", built["worker"])
     assert float(total[1]) <= 25 and float(added[1]) <= 60, built
 
 
-def test_the_operators_holds_no_shell_and_nothing_setuid(operator):
+def test_operator_image_holds_no_shell_and_no_setuid_program(operator):
     programs = [path for path in operator.root.rglob("*") if path.is_file()
                 and not path.is_symlink() and path.stat().st_mode & 0o111]
     names = {path.relative_to(operator.root).as_posix() for path in programs
@@ -46,7 +46,7 @@ def test_the_operators_holds_no_shell_and_nothing_setuid(operator):
     assert not [path for path in programs if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
 
 
-def test_scanners_find_the_packages_that_the_operators_libraries_are_from(operator):
+def test_operator_image_records_the_packages_of_its_libraries(operator):
     records = {path.name: path.read_text()
                for path in (operator.root / "var/lib/dpkg/status.d").iterdir()}
     for package in ("libc6", "libssl3", "libcurl4", "libsimdjson14"):
@@ -56,14 +56,14 @@ def test_scanners_find_the_packages_that_the_operators_libraries_are_from(operat
         assert (operator.root / "usr/share/doc" / package / "copyright").is_file()
 
 
-def test_the_operator_says_its_version(operator):
+def test_operator_prints_its_version(operator):
     done = operator.run(*operator.config["Entrypoint"], "--version")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"lockstep-operator {VERSION} (HTTP by curl)\n"
 
 
 @pytest.mark.slow
-def test_the_operator_on_cpprestsdk_is_an_image_of_its_own(tmp_path):
+def test_operator_on_cpprestsdk_has_a_separate_image(tmp_path):
     done = subprocess.run([ROOT / "tools/images", "--http", "cpprestsdk"], capture_output=True,
                           text=True)
     assert done.returncode == 0, done.stderr
@@ -75,7 +75,7 @@ def test_the_operator_on_cpprestsdk_is_an_image_of_its_own(tmp_path):
     assert (operator.root / "var/lib/dpkg/status.d/libcpprest2.10").is_file()
 
 
-def test_the_operator_leads_on_a_real_api_server(operator, installed, namespace, tmp_path):
+def test_operator_becomes_leader_on_a_real_api_server(operator, installed, namespace, tmp_path):
     pod = tmp_path / "pod"
     pod.mkdir()
     pod.chmod(0o755)
@@ -105,14 +105,14 @@ def holder(cluster, namespace):
 
 
 @pytest.mark.parametrize("program", ["lockstep-agent", "lockstep"])
-def test_the_worker_holds_static_programs(worker, program):
+def test_worker_image_holds_static_programs(worker, program):
     path = {"lockstep-agent": "lockstep-agent", "lockstep": "usr/local/bin/lockstep"}[program]
     done = subprocess.run(["readelf", "--program-headers", "--dynamic", worker.root / path],
                           capture_output=True, text=True, check=True)
     assert "INTERP" not in done.stdout and "(NEEDED)" not in done.stdout
 
 
-def test_the_agents_file_is_all_that_an_empty_root_needs(worker, tmp_path):
+def test_installed_agent_file_runs_in_an_otherwise_empty_root(worker, tmp_path):
     """What an init container leaves in the pod's folder, in an image with nothing in it."""
     pod = tmp_path / "pod"
     pod.mkdir()
@@ -124,7 +124,7 @@ def test_the_agents_file_is_all_that_an_empty_root_needs(worker, tmp_path):
     assert (done.returncode, done.stdout) == (0, f"lockstep-agent {VERSION}\n"), done.stderr
 
 
-def test_the_worker_trains_with_the_libraries_it_brings(worker, tmp_path):
+def test_worker_image_trains_with_its_own_libraries(worker, tmp_path):
     folder = tmp_path / "pod"
     folder.mkdir()
     folder.chmod(0o755)
@@ -151,7 +151,7 @@ spec:
 
 @pytest.mark.skipif(not os.environ.get("LOCKSTEP_TEST_CUDA_IMAGE"),
                     reason="LOCKSTEP_TEST_CUDA_IMAGE=1 fetches 1 GB and unpacks it")
-def test_the_workers_with_cuda_opens_its_own_cublaslt_and_nccl_on_the_nodes_driver(
+def test_cuda_worker_image_opens_its_own_cublaslt_and_nccl_on_the_node_driver(
         cuda_worker, tmp_path):
     image, line = cuda_worker
     assert image.name == f"docker.io/lockstep/worker-cuda:{VERSION}"

@@ -9,16 +9,16 @@ from panels import dashboards
 from paths import ROOT
 
 
-def test_the_files_are_those_that_the_tool_makes():
+def test_dashboard_files_match_the_output_of_tools_dashboards():
     subprocess.run([ROOT / "tools/dashboards", "--check"], check=True)
 
 
 @pytest.mark.parametrize("name", dashboards())
-def test_the_linter_is_content(name):
+def test_linter_finds_no_problem_in_the_dashboard(name):
     assert lint.problems(dashboards()[name]) == []
 
 
-def test_both_stay_far_below_what_a_configmap_can_hold():
+def test_each_dashboard_stays_far_below_the_size_limit_of_a_configmap():
     for name, dashboard in dashboards().items():
         assert len(str(dashboard)) < 256 * 1024, name
 
@@ -53,7 +53,7 @@ def _change(panel=None, dashboard=None):
      "variable cluster is not used"),
     (_change(dashboard=lambda made: made.update(links=[])), "no link"),
 ])
-def test_the_linter_finds_what_is_wrong(change, complaint):
+def test_linter_reports_a_mistake_in_a_dashboard(change, complaint):
     made = copy.deepcopy(dashboards()["fleet"])
     change(made)
     assert any(complaint in problem for problem in lint.problems(made)), lint.problems(made)

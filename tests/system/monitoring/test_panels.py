@@ -18,7 +18,7 @@ NOT_HERE = ("lockstep_memory_limit_bytes", "lockstep_cpu_throttled_seconds_total
             "lockstep_rank_numa_memory_bytes", 'name="mfu"')
 
 
-def test_every_panel_and_every_variable_has_an_answer(watched_job):
+def test_every_panel_and_every_variable_has_data(watched_job):
     def problems():
         return check_panels(watched_job.prometheus.url, watched_job.namespace, watched_job.name,
                             watched_job.start, time.time(), without=NOT_HERE)
@@ -36,7 +36,7 @@ def test_samples_carry_the_labels_that_dashboards_ask_for(watched_job):
     assert labels["container"] == "worker"
 
 
-def test_gpus_are_found_under_both_forms_of_the_exporter_s_labels(watched_job):
+def test_panel_finds_gpus_under_both_label_forms_of_the_exporter(watched_job):
     api, namespace = watched_job.prometheus, watched_job.namespace
     plain = api.wait(f'DCGM_FI_DEV_GPU_UTIL{{namespace="{namespace}",exported_pod=""}}')
     renamed = api.wait(f'DCGM_FI_DEV_GPU_UTIL{{exported_namespace="{namespace}"}}')
@@ -52,7 +52,7 @@ def test_gpus_are_found_under_both_forms_of_the_exporter_s_labels(watched_job):
     wait_until(lambda: machines() == {"0", "1"}, "the GPUs of both machines", PATIENCE, 0.2)
 
 
-def test_where_the_exporter_is_silent_the_ranks_tell_of_their_gpus(watched_job):
+def test_panel_shows_gpu_values_from_the_ranks_if_the_exporter_is_silent(watched_job):
     [panel] = [each for each in panels(dashboards()["job"]) if each["title"] == "Power"]
     [target] = panel["targets"]
     # Of the CPUs here no rank tells its power.
@@ -68,14 +68,14 @@ def test_where_the_exporter_is_silent_the_ranks_tell_of_their_gpus(watched_job):
                                   ("1", "of rank 3")}, gpus, PATIENCE, 0.2)
 
 
-def test_a_query_without_an_answer_is_a_problem(watched_job):
+def test_panel_check_reports_queries_without_data(watched_job):
     problems = check_panels(watched_job.prometheus.url, watched_job.namespace, "another",
                             watched_job.start, time.time())
     assert any("variable trainingjob" in problem for problem in problems), json.dumps(problems)
     assert any("'Loss'" in problem and "no data" in problem for problem in problems)
 
 
-def test_previews_can_be_drawn_of_the_run(watched_job):
+def test_preview_page_shows_the_title_of_every_panel(watched_job):
     view = View(watched_job.namespace, watched_job.name, watched_job.start, time.time())
     for dashboard in dashboards().values():
         words = [each.text for each in ElementTree.fromstring(
@@ -84,7 +84,7 @@ def test_previews_can_be_drawn_of_the_run(watched_job):
         assert any("not Grafana" in each for each in words)
 
 
-def test_no_rule_fails_and_no_alert_fires_for_a_job_that_is_well(watched_job):
+def test_no_rule_fails_and_no_alert_fires_for_a_healthy_job(watched_job):
     groups = watched_job.prometheus.rules()
     health = {rule["name"]: (rule["health"], rule.get("lastError")) for group in groups
               for rule in group["rules"]}

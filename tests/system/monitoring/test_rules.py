@@ -34,7 +34,7 @@ def test_each_alert_fires_when_it_should_and_not_otherwise():
     promtool("test", "rules", HERE / "rules_test.yaml")
 
 
-def test_each_alert_is_tried():
+def test_promtool_tests_cover_each_alert():
     tests = yaml.safe_load((HERE / "rules_test.yaml").read_text())["tests"]
     tried = {each["alertname"] for test in tests for each in test.get("alert_rule_test", [])
              if each["exp_alerts"]}
@@ -42,7 +42,7 @@ def test_each_alert_is_tried():
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.get("alert") or rule["record"])
-def test_rules_ask_for_metrics_that_are_documented(rule):
+def test_rules_use_only_documented_metrics(rule):
     assert lint.metrics_in(rule["expr"]) <= lint.known_metrics()
     if "alert" in rule:
         assert rule["labels"]["severity"] in ("warning", "critical")

@@ -33,7 +33,7 @@ def errors(types, tmp_path):
     return compiled
 
 
-def test_dashboards_are_what_grafana_s_types_say(errors):
+def test_dashboards_compile_against_the_types_of_grafana(errors):
     assert errors(dashboards()) == ""
 
 
@@ -42,7 +42,7 @@ def test_dashboards_are_what_grafana_s_types_say(errors):
     ("lineThickness", 1, "lineThickness"),
     ("stacking", {"mode": "high", "group": "A"}, '"high"'),
 ])
-def test_what_grafana_does_not_know_is_found(errors, key, value, complaint):
+def test_compiler_rejects_panel_options_unknown_to_grafana(errors, key, value, complaint):
     made = dashboards()["fleet"]
     [panel] = [each for each in made["panels"] if each["title"] == "Jobs by state"]
     panel["fieldConfig"]["defaults"]["custom"][key] = value

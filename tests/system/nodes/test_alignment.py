@@ -27,7 +27,7 @@ def aligned(status):
     return next((c for c in status.get("conditions", []) if c["type"] == "TopologyAligned"), {})
 
 
-def test_a_machine_that_kubelet_cannot_align_is_made_on_a_node_that_can(site):
+def test_machine_that_kubelet_refuses_to_align_moves_to_another_node(site):
     with site.stack.with_one_operator() as (bad, good):
         nodes = site.stack.nodes
         with nodes.aligning(bad, RESOURCE, "1"), nodes.aligning(good, RESOURCE, "0") as cpus:

@@ -181,12 +181,12 @@ def suffer(site, undisturbed, kinds, faults=FAULTS, always=(), **spec):
         compared += 1
 
 
-def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
+def test_job_succeeds_with_same_weights_despite_random_faults(site, undisturbed):
     suffer(site, undisturbed, [SAVING, PLAIN])
 
 
 @pytest.mark.slow  # Kueue's manager is minutes of building
-def test_whatever_befalls_a_job_that_others_push_out_of_a_queue_it_ends_with_the_same_weights(
+def test_job_preempted_in_queue_succeeds_with_same_weights_despite_random_faults(
         queues, site):
     longer = {"steps": 5000}  # so that there is time for a gang to shrink by chance, too
     alone = site.train("alone", longer)

@@ -11,7 +11,7 @@ def generations(job):
     return {rank.generation for rank in job.ranks()}
 
 
-def test_a_leader_that_dies_is_followed_and_jobs_do_not_notice(site, undisturbed):
+def test_new_leader_takes_over_from_killed_leader_and_job_keeps_its_pods(site, undisturbed):
     stack, job = site.stack, site.train()
     job.wait_trained()
     before, holder = job.uids(), stack.holder()
@@ -24,7 +24,7 @@ def test_a_leader_that_dies_is_followed_and_jobs_do_not_notice(site, undisturbed
 
 
 @pytest.mark.slow
-def test_a_gang_heals_while_every_operator_is_away_for_a_minute(site, undisturbed):
+def test_gang_restarts_killed_rank_while_no_operator_runs_for_a_minute(site, undisturbed):
     job = site.train()
     job.wait_trained()
     with site.stack.without_operators():
@@ -40,7 +40,7 @@ def test_a_gang_heals_while_every_operator_is_away_for_a_minute(site, undisturbe
 
 
 @pytest.mark.slow
-def test_an_api_server_that_restarts_costs_a_job_nothing(site, undisturbed):
+def test_job_keeps_its_pods_and_ranks_when_api_server_restarts(site, undisturbed):
     job = site.train()
     job.wait_trained()
     before = job.uids()
@@ -52,7 +52,7 @@ def test_an_api_server_that_restarts_costs_a_job_nothing(site, undisturbed):
 
 
 @pytest.mark.slow
-def test_the_leaders_node_and_machines_may_die_at_once(site, undisturbed):
+def test_job_succeeds_when_leaders_node_and_another_node_lose_power_at_once(site, undisturbed):
     stack, job = site.stack, site.train(numMachines=4, processesPerMachine=1)
     job.wait_trained()
     holder, leader = stack.holder(), stack.leader()

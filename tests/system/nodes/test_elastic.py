@@ -93,7 +93,7 @@ def drained(site, node):
         site.kubectl("uncordon", node)
 
 
-def test_a_gang_goes_on_without_a_dead_node_and_takes_it_in_again_with_the_weights_of_these_sizes(
+def test_gang_shrinks_when_node_is_lost_and_grows_back_with_expected_weights(
         site):
     job = train(site, {"shrinkAfter": "3s"}, failurePolicy={"machineLostAfter": "3s"})
     job.wait_trained()
@@ -120,7 +120,7 @@ def test_a_gang_goes_on_without_a_dead_node_and_takes_it_in_again_with_the_weigh
 
 
 @pytest.mark.parametrize("led", [False, True], ids=["alone", "with_the_operator_that_leads"])
-def test_machine_0_gets_anothers_node_where_its_own_dies(site, led):
+def test_machine_0_takes_node_of_another_machine_when_its_own_node_is_lost(site, led):
     job = machine_0_beside_leader(site, led, elastic={"shrinkAfter": "3s"},
                                   failurePolicy={"machineLostAfter": "3s"})
     before, whole = job.uids(), job.status()["gangGeneration"]
@@ -139,7 +139,7 @@ def test_machine_0_gets_anothers_node_where_its_own_dies(site, led):
     finish(site, job)
 
 
-def test_an_autoscaler_may_ask_for_more_of_a_gang_that_has_less(site):
+def test_shrunken_gang_accepts_scale_up_and_grows_to_available_nodes(site):
     job = train(site, {"shrinkAfter": "3s"}, {"steps": 100_000},
                 failurePolicy={"machineLostAfter": "3s"})
     job.wait_trained()
@@ -162,7 +162,7 @@ def test_an_autoscaler_may_ask_for_more_of_a_gang_that_has_less(site):
     assert status["replicas"] == 4
 
 
-def test_a_drained_node_costs_a_gang_no_step_and_no_wait(site):
+def test_gang_shrinks_at_once_and_loses_no_step_when_node_is_drained(site):
     job = train(site, {"shrinkAfter": "1h"}, failurePolicy={"maxMachineReplacements": 0})
     job.wait_trained()
     before, whole = job.uids(), job.status()["gangGeneration"]
@@ -182,7 +182,7 @@ def test_a_drained_node_costs_a_gang_no_step_and_no_wait(site):
     assert status["restarts"]["infrastructure"] == 0
 
 
-def test_a_node_that_loses_its_power_costs_nothing_once_kubernetes_says_so(site):
+def test_lost_machine_is_not_charged_once_kubernetes_marks_its_node_unreachable(site):
     job = train(site, {"shrinkAfter": "3s"}, {"steps": 100_000},
                 failurePolicy={"machineLostAfter": "3s", "maxMachineReplacements": 0})
     job.wait_trained()

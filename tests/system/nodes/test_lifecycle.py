@@ -19,7 +19,7 @@ def test_the_readmes_example_trains_across_two_nodes(site):
     assert re.fullmatch("[0-9a-f]{64}", job.weights())
 
 
-def test_suspend_saves_a_step_and_resume_goes_on_from_it(site, undisturbed):
+def test_suspended_job_saves_checkpoint_and_resumes_from_it(site, undisturbed):
     job = site.train()
     saved = job.wait_trained()
     job.patch(suspend=True)
@@ -35,7 +35,7 @@ def test_suspend_saves_a_step_and_resume_goes_on_from_it(site, undisturbed):
 
 
 @pytest.mark.slow
-def test_scaled_from_4_to_2_to_4_machines_a_job_ends_with_the_same_weights(site, undisturbed):
+def test_job_scaled_from_4_to_2_to_4_machines_ends_with_same_weights(site, undisturbed):
     job = site.train(numMachines=4, processesPerMachine=1)
     seen = job.wait_trained()
     for machines in (2, 4):
@@ -49,7 +49,7 @@ def test_scaled_from_4_to_2_to_4_machines_a_job_ends_with_the_same_weights(site,
 
 
 @pytest.mark.slow
-def test_a_drained_node_loses_its_machine_and_the_job_no_step(site, undisturbed):
+def test_machine_on_drained_node_moves_without_charging_replacement_budget(site, undisturbed):
     job = site.train(failurePolicy={"maxMachineReplacements": 0})
     job.wait_trained()
     node, before = job.node(1), job.uids()

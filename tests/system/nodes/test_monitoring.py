@@ -12,7 +12,7 @@ NOT_HERE = ("DCGM_", "lockstep_cpu_throttled_seconds_total", "lockstep_rank_numa
             'name="mfu"')
 
 
-def test_every_panel_of_the_dashboards_has_an_answer(site, tmp_path):
+def test_every_dashboard_panel_shows_data(site, tmp_path):
     objects = chart_objects(site.stack, "lockstep-system")
     with Prometheus(tmp_path / "prometheus",
                     scrape_configs(objects, site.stack.kubeconfig)) as prometheus:

@@ -41,11 +41,11 @@ def lose_power(site, index, undisturbed):
     assert job.weights() == undisturbed
 
 
-def test_a_node_without_power_is_left_and_training_goes_on_from_the_checkpoint(site, undisturbed):
+def test_operator_moves_machine_1_off_dead_node_and_job_resumes_from_checkpoint(site, undisturbed):
     lose_power(site, 1, undisturbed)
 
 
-def test_a_machine_that_is_lost_runs_again_where_a_spare_has_kept_its_place(site):
+def test_lost_machine_restarts_on_node_of_spare(site):
     site.volume("images")
     images = site.folder / "images"
     job = site.train(trainer={"steps": 100_000}, spareMachines=1, processesPerMachine=1,
@@ -75,11 +75,11 @@ def test_a_machine_that_is_lost_runs_again_where_a_spare_has_kept_its_place(site
 
 
 @pytest.mark.slow
-def test_machine_0_is_replaced_like_any_other(site, undisturbed):
+def test_operator_moves_machine_0_off_dead_node_and_job_resumes_from_checkpoint(site, undisturbed):
     lose_power(site, 0, undisturbed)
 
 
-def test_a_node_out_of_reach_for_3_seconds_loses_nothing(site, undisturbed):
+def test_node_unreachable_for_3_seconds_keeps_its_pods_and_ranks(site, undisturbed):
     job = site.train()
     job.wait_trained()
     before, ranks = job.uids(), job.ranks()
@@ -93,7 +93,7 @@ def test_a_node_out_of_reach_for_3_seconds_loses_nothing(site, undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_node_out_of_reach_for_a_minute_is_left_and_its_ranks_die_by_themselves(
+def test_ranks_on_node_unreachable_for_a_minute_end_before_their_machine_moves(
         site, undisturbed, index):
     job = site.train()
     job.wait_trained()

@@ -18,7 +18,7 @@ def asks(cpu):
 
 
 @pytest.mark.slow
-def test_of_two_jobs_that_fit_only_one_at_a_time_both_come_to_their_end(site):
+def test_two_jobs_that_fit_only_one_at_a_time_both_succeed(site):
     cpu = f"{site.stack.cpus() * 600}m"
     jobs = [site.program(name, ["sleep", "8"], numMachines=len(site.stack.nodes.names),
                          health={"startTimeout": "5s"}, **asks(cpu)) for name in ("one", "other")]
@@ -26,7 +26,7 @@ def test_of_two_jobs_that_fit_only_one_at_a_time_both_come_to_their_end(site):
         job.wait_state("Succeeded")
 
 
-def test_a_spare_makes_room_for_who_has_priority_and_comes_back_and_no_machine_is_touched(site):
+def test_urgent_pod_preempts_only_the_spare_and_operator_replaces_it_afterwards(site):
     cpu = f"{site.stack.cpus() * 600}m"
     job = site.program("gpt", ["sleep", "600"], spareMachines=1, **asks(cpu))
 
@@ -71,32 +71,32 @@ def says(job, pattern):
     job.wait(lambda s: re.search(pattern, s.get("reason", "")), f"a reason like {pattern!r}")
 
 
-def test_a_job_that_fits_nowhere_says_why(site):
+def test_status_reason_names_cpu_shortage_of_job_that_fits_on_no_node(site):
     says(site.program("big", NOTHING, **asks("1000")), r"2 of 2 machines .*Insufficient cpu")
 
 
-def test_a_job_that_wants_gpus_where_there_are_none_says_so(site):
+def test_status_reason_names_gpu_resource_that_no_node_has(site):
     job = site.program("gpus", NOTHING, resourcesPerProcess={"gpu": 1})
     says(job, r"Insufficient nvidia\.com/gpu")
 
 
 @pytest.mark.slow
-def test_an_image_that_nobody_has_is_named(site):
+def test_status_reason_names_image_that_cannot_be_pulled(site):
     says(site.program("image", NOTHING, image=NOBODY), rf"cannot start .*{re.escape(NOBODY)}")
 
 
-def test_a_claim_that_does_not_exist_is_named(site):
+def test_status_reason_names_claim_that_does_not_exist(site):
     job = site.program("claim", NOTHING, checkpoint={"claim": "nowhere", "path": "/checkpoints"})
     says(job, r'persistentvolumeclaim "nowhere" not found')
 
 
-def test_a_claim_without_a_volume_says_so(site):
+def test_status_reason_reports_claim_without_volume(site):
     site.claim("unbound")
     job = site.program("claim", NOTHING, checkpoint={"claim": "unbound", "path": "/checkpoints"})
     says(job, "unbound immediate PersistentVolumeClaims")
 
 
-def test_a_volume_of_one_node_is_named_where_machines_want_several(site):
+def test_status_reason_reports_volume_that_only_one_node_can_mount(site):
     site.volume("local", node=site.stack.nodes.names[0])
     job = site.program("split", NOTHING, checkpoint={"claim": "local", "path": "/checkpoints"},
                        placement={"onePerNode": "Required"})
@@ -104,7 +104,7 @@ def test_a_volume_of_one_node_is_named_where_machines_want_several(site):
 
 
 @pytest.mark.slow
-def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_port(site):
+def test_agents_out_of_operators_reach_run_ranks_and_status_reason_names_port(site):
     with site.stack.without_agents():
         job = site.program("apart", ["sleep", "600"])
         says(job, r"cannot reach the job's agents, port 7070 .*NetworkPolicy")
@@ -112,7 +112,7 @@ def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_p
     job.wait_state("Running")
 
 
-def test_a_restricted_namespace_says_what_a_pod_lacks(site):
+def test_job_in_restricted_namespace_reports_missing_run_as_non_root(site):
     site.kubectl("label", "namespace", site.namespace,
                  "pod-security.kubernetes.io/enforce=restricted")
     job = site.program("rooted", NOTHING)
@@ -124,7 +124,7 @@ def test_a_restricted_namespace_says_what_a_pod_lacks(site):
                  template={"spec": {"securityContext": secure}}).wait_state("Succeeded")
 
 
-def test_a_quota_that_is_used_up_is_named_and_waited_for(site):
+def test_job_reports_exhausted_quota_and_succeeds_after_quota_is_deleted(site):
     site.kubectl("create", "quota", "few", "--hard=pods=1")
     job = site.program("many", NOTHING)
     says(job, r"may not be made: .*exceeded quota: few")

@@ -9,7 +9,7 @@ from tls import binary
 from waiting import wait_until
 
 
-def test_a_killed_rank_costs_no_pod_and_no_step_that_was_saved(site, undisturbed):
+def test_killed_rank_restarts_all_ranks_in_place_from_checkpoint(site, undisturbed):
     job = site.train()
     job.wait_trained()
     before = job.uids()
@@ -27,7 +27,7 @@ def test_a_killed_rank_costs_no_pod_and_no_step_that_was_saved(site, undisturbed
     assert job.weights() == undisturbed
 
 
-def test_debug_shows_where_each_rank_in_the_pods_stands_and_changes_nothing(site, undisturbed):
+def test_debug_reports_position_of_each_rank_without_disturbing_job(site, undisturbed):
     job = site.train()
     job.wait_trained()
     folders = [str(site.stack.folder / "bin"), *os.environ["PATH"].split(os.pathsep)]
@@ -45,7 +45,7 @@ def test_debug_shows_where_each_rank_in_the_pods_stands_and_changes_nothing(site
     assert job.weights() == undisturbed
 
 
-def test_a_deleted_pod_is_replaced_at_no_cost(site, undisturbed):
+def test_operator_replaces_deleted_pod_without_charging_replacement_budget(site, undisturbed):
     job = site.train(failurePolicy={"maxMachineReplacements": 0})
     job.wait_trained()
     before = job.uids()
@@ -57,7 +57,7 @@ def test_a_deleted_pod_is_replaced_at_no_cost(site, undisturbed):
     assert job.weights() == undisturbed
 
 
-def test_a_failed_job_says_in_kubectl_describe_which_rank_failed_and_why(site):
+def test_kubectl_describe_names_failed_rank_and_its_error(site):
     script = 'if [ "$RANK" = 3 ]; then echo "no such file: x" >&2; exit 9; fi; sleep 600'
     job = site.program("bad", ["sh", "-c", script], failurePolicy={"maxRestarts": 0})
     status = job.wait_state("Failed")
@@ -68,7 +68,7 @@ def test_a_failed_job_says_in_kubectl_describe_which_rank_failed_and_why(site):
     wait_until(lambda: not job.ranks(), "the other ranks to end", PATIENCE, 0.1)
 
 
-def test_a_rank_that_takes_more_memory_than_its_machine_has_is_named(site):
+def test_status_names_machine_of_rank_that_runs_out_of_memory(site):
     hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
     job = site.program("hoard", ["sh", "-c", hoard], failurePolicy={"maxRestarts": 0},
                        resourcesPerProcess={"memory": "100Mi"})

@@ -36,7 +36,7 @@ def ddp(site, name, image, command, **spec):
 
 
 @pytest.mark.slow
-def test_a_pytorch_job_goes_on_from_its_checkpoint_after_a_rank_was_killed(site, torch):
+def test_pytorch_job_resumes_from_checkpoint_after_rank_is_killed(site, torch):
     job = ddp(site, "ddp", torch, ["python3", "/work/examples/ddp.py", "--seconds-per-step=0.05"])
     job.wait_trained()
     before = job.uids()
@@ -49,7 +49,7 @@ def test_a_pytorch_job_goes_on_from_its_checkpoint_after_a_rank_was_killed(site,
 
 
 @pytest.mark.slow
-def test_a_launcher_of_the_users_own_starts_the_ranks_of_its_machine(site, torch):
+def test_users_launcher_starts_ranks_of_each_machine(site, torch):
     job = ddp(site, "launched", torch, launch="PerMachine",
               command=["python3", "/work/examples/launch.py", "/work/examples/ddp.py"])
     job.wait_state("Succeeded")
@@ -59,7 +59,7 @@ def test_a_launcher_of_the_users_own_starts_the_ranks_of_its_machine(site, torch
 
 
 @pytest.mark.slow
-def test_the_agent_may_also_come_by_an_image_volume(site, python):
+def test_image_volume_delivers_agent_without_init_container(site, python):
     says = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"
     with site.stack.installed_with("agent.delivery=image-volume"):
         job = site.program("plain", ["python3", "-c", says], image=python)

@@ -8,12 +8,12 @@ from paths import ROOT
 CHART = ROOT / "helm/lockstep"
 
 
-def test_helm_test_sees_a_job_through(stack):
+def test_helm_test_reports_success_of_its_job(stack):
     said = stack.helm("test", "lockstep", "--namespace", SYSTEM, "--timeout", "5m")
     assert "Failed" not in said and "Succeeded" in said
 
 
-def test_a_running_job_does_not_notice_an_upgrade_and_a_rollback(site):
+def test_helm_upgrade_and_rollback_do_not_disturb_running_job(site):
     job = site.program("gpt", ["sh", "-c", "sleep 3600"])
     before = job.wait_state("Running")
     pods, leader = job.uids(), site.stack.holder()

@@ -27,8 +27,19 @@ class Fuzzers:
         self._seconds = seconds
         self._say = say
 
+        self._names = None
+
+    def names(self):
+        """Name -> its program in the build folder."""
+        return {each.name: f"bin/{each.name}" for each in (self._build / "bin").glob("*_fuzz")}
+
+    def only(self, names):
+        """Leaves out all other targets."""
+        self._names = set(names)
+
     def run(self, results):
-        programs = sorted((self._build / "bin").glob("*_fuzz"))
+        programs = [self._build / path for name, path in sorted(self.names().items())
+                    if self._names is None or name in self._names]
         if not programs:
             return Outcome.broken(self.suite, "there are no fuzzers")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

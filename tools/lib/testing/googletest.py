@@ -6,6 +6,7 @@ a failed one runs again as `PROGRAM --gtest_filter=TEST`.
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import tempfile
@@ -26,9 +27,22 @@ class GoogleTests:
 
     def __init__(self, suite, build, select, jobs=None):
         self.suite = suite
-        self._build = build
+        self._build = pathlib.Path(build)
         self._select = select
         self._jobs = jobs or os.cpu_count()
+
+    def names(self):
+        """Name -> its program in the build folder; "" for a test that is no program of the build."""
+        def in_build(path):
+            path = pathlib.Path(path)
+            return str(path.relative_to(self._build)) if self._build in path.parents else ""
+
+        return {name: in_build(each["command"][0])
+                for name, each in self._programs(*self._select).items()}
+
+    def only(self, names):
+        """Leaves out all other tests."""
+        self._select = [*self._select, "-R", f"^({'|'.join(map(re.escape, sorted(names)))})$"]
 
     def run(self, results):
         """Runs all of them; their report is `results`/SUITE.xml."""
@@ -60,10 +74,10 @@ class GoogleTests:
         passed = PASSED.search(log.read_text(errors="replace"))
         return code == 0 and bool(passed) and int(passed[1]) > 0
 
-    def _programs(self):
+    def _programs(self, *select):
         """Name -> command, folder, timeout in seconds and labels, as ctest knows them."""
-        shown = subprocess.run(["ctest", "--test-dir", str(self._build), "--show-only=json-v1"],
-                               check=True, capture_output=True, text=True).stdout
+        shown = subprocess.run(["ctest", "--test-dir", str(self._build), *select,
+                                "--show-only=json-v1"], check=True, capture_output=True, text=True).stdout
         found = {}
         for test in json.loads(shown)["tests"]:
             known = {each["name"]: each["value"] for each in test.get("properties", [])}

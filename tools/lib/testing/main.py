@@ -8,6 +8,14 @@ import subprocess
 import sys
 import time
 
+from changed import (
+    BuildGraph,
+    PythonFiles,
+    affects_everything,
+    changed_files,
+    default_base,
+    programs_affected,
+)
 from closing import closing, slowest
 from fuzzing import Fuzzers
 from googletest import GoogleTests
@@ -109,19 +117,64 @@ def prepare(suites, preset):
         sys.exit(deps.returncode)
 
 
-def timed(suite, preset, whole):
+class Selection:
+    """What --changed leaves of a suite's runners, once the suite is built."""
+
+    def __init__(self, changed):
+        self._changed = changed
+        self._python = PythonFiles(ROOT)
+
+    def narrow(self, runners, programs):
+        """The runners with something left to run. Prints what is left out."""
+        graph, kept = BuildGraph(ROOT, programs), []
+        for runner in runners:
+            names = runner.names()
+            if isinstance(names, dict):
+                affected = programs_affected(ROOT, graph, names, self._changed)
+            else:
+                affected = self._python.affected(names, self._changed, self._shipped(graph, programs))
+            left_out = sorted(set(names) - set(affected))
+            say(f"{runner.suite}: {len(affected)} of {len(names)} can be affected"
+                + (f"; left out: {' '.join(left_out)}" if left_out else ""))
+            if affected:
+                runner.only(affected)
+                kept.append(runner)
+        return kept
+
+    def _shipped(self, graph, programs):
+        """Names of the affected programs that Python tests start."""
+        found = (each.name for each in (programs / "bin").iterdir()
+                 if not each.name.endswith(("_test", "_fuzz")))
+        return {name for name in found if graph.affected(f"bin/{name}", self._changed)}
+
+
+def changes(base):
+    """The Selection for what changed since `base`; None if that can affect everything."""
+    base = base or default_base(ROOT)
+    changed = changed_files(ROOT, base)
+    say(f"{len(changed)} files changed since {base[:12]}")
+    if widest := next(filter(affects_everything, changed), ""):
+        say(f"{widest} can affect everything: nothing is left out")
+        return None
+    return Selection(changed)
+
+
+def timed(suite, preset, whole, selection):
     """Pairs of runner and Outcome. Prints how long the suite is about to take and how long it took."""
     times = CACHE / "times" / suite
     usual = times.read_text().strip() if times.exists() else USUAL.get(suite)
     say(f"suite {suite}" + (f", about {usual} s" if usual else ""))
     started = time.monotonic()
     if build(suite, preset):
-        run = [(each, each.run(RESULTS)) for each in runners(suite, preset, whole)]
+        chosen = runners(suite, preset, whole)
+        if selection:
+            chosen = selection.narrow(chosen, ROOT / "build" / PRESETS.get(suite, preset))
+        run = [(each, each.run(RESULTS)) for each in chosen]
     else:
         run = [(None, Outcome.broken(suite, "the build failed"))]
     seconds = round(time.monotonic() - started)
     say(f"suite {suite} took {seconds} s")
-    if not any(outcome.failed for _, outcome in run):
+    if not selection and not any(outcome.failed for _, outcome in run):
         times.parent.mkdir(parents=True, exist_ok=True)
         times.write_text(f"{seconds}\n")
     return run
@@ -131,9 +184,13 @@ def parse():
     parser = argparse.ArgumentParser(prog="tools/test", add_help=False)
     parser.add_argument("--preset", default="release")
     parser.add_argument("--all", action="store_true", dest="whole")
+    parser.add_argument("--changed", nargs="?", const="", metavar="BASE")
     parser.add_argument("--slowest", type=int, default=0, metavar="N")
     parser.add_argument("suites", nargs="*")
     given = parser.parse_args()
+    if given.changed in [*SUITES, "all"]:  # --changed without a BASE, then a suite
+        given.suites.insert(0, given.changed)
+        given.changed = ""
     for suite in given.suites:
         if suite not in [*SUITES, "all"]:
             say(f"there is no suite '{suite}'; see tools/test --help")
@@ -147,13 +204,17 @@ def main():
     prepare(suites, given.preset)
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
-    run = [pair for suite in suites for pair in timed(suite, given.preset, given.whole)]
+    selection = changes(given.changed) if given.changed is not None else None
+    run = [pair for suite in suites for pair in timed(suite, given.preset, given.whole, selection)]
     flaky = rerun(run, RESULTS, say)
     outcomes = [outcome for _, outcome in run]
     for line in slowest(outcomes, given.slowest):
         print(line)
     lines, passed = closing(outcomes, flaky)
     print("\n".join(lines), flush=True)
+    if selection:
+        say(f"suites left out: {' '.join(each for each in SUITES if each not in suites)}")
+        return 1 if any(each.failed for each in outcomes) else 0
     return 0 if passed else 1
 
 

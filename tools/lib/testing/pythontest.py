@@ -34,6 +34,19 @@ class PythonTests:
         self._at_once = at_once
         self._variables = variables or {}
 
+    def names(self):
+        """The files of tests."""
+        found = []
+        for path in self._paths:
+            path = self._folder / path.partition("::")[0]
+            found += [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+        return [str(each.relative_to(self._folder)) for each in found]
+
+    def only(self, names):
+        """Leaves out all other files."""
+        whole = [path for path in self._paths if path.partition("::")[0] in names]
+        self._paths = whole or sorted(names)
+
     def run(self, results):
         """Runs all of them; their report is `results`/SUITE.xml."""
         if not self._paths:

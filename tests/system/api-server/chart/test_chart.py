@@ -19,13 +19,13 @@ PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.
 MONITORS = ["podmonitors", "servicemonitors", "prometheusrules"]
 
 
-def test_helm_finds_nothing_to_complain_of():
+def test_helm_lint_accepts_the_chart():
     for values in VALUES.values():
         done = chart.helm("lint", "--strict", chart.CHART, values=values)
         assert done.returncode == 0, done.stdout
 
 
-def test_its_own_suites_pass(programs):
+def test_helm_unittest_suites_of_the_chart_pass(programs):
     done = subprocess.run([programs / "helm-unittest", "--strict", chart.CHART],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
@@ -36,7 +36,7 @@ ELSEWHERE = re.compile(r"(crd|policy|dashboards)\.yaml$")
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_what_is_installed_is_what_somebody_has_looked_at(name):
+def test_rendered_chart_matches_the_golden_file(name):
     """LOCKSTEP_UPDATE_GOLDEN=1 writes the files anew; then read `git diff`."""
     made = ""
     for document in chart.render(VALUES[name]).split("---\n# Source: lockstep/templates/")[1:]:
@@ -60,12 +60,12 @@ def schema_location(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_every_object_is_one_that_kubernetes_knows(name, programs, schema_location):
+def test_every_rendered_object_conforms_to_the_kubernetes_schema(name, programs, schema_location):
     done = conform(programs, schema_location, chart.render(VALUES[name]))
     assert done.returncode == 0, done.stdout
 
 
-def test_a_field_that_kubernetes_does_not_know_is_found(programs, schema_location):
+def test_kubeconform_rejects_a_field_unknown_to_kubernetes(programs, schema_location):
     text = chart.render().replace("maxSkew: 1", "maximumSkew: 1")
     done = conform(programs, schema_location, text)
     assert done.returncode == 1 and "maximumSkew" in done.stdout
@@ -78,7 +78,7 @@ def conform(programs, schema_location, text):
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_crd_is_that_of_crds(keep):
+def test_chart_crd_equals_the_file_in_the_crds_folder(keep):
     [made] = chart.of_kind(chart.render({"crds": {"keep": keep}}), "CustomResourceDefinition")
     source = yaml.safe_load((chart.ROOT / "crds/lockstep.dev_trainingjobs.yaml").read_text())
     annotations = made["metadata"].pop("annotations", {})
@@ -87,7 +87,7 @@ def test_the_crd_is_that_of_crds(keep):
     assert made == source
 
 
-def test_the_policies_are_those_of_crds():
+def test_chart_policies_equal_the_files_in_the_crds_folder():
     made = chart.of_kind(chart.render({"crds": {"keep": False}}), "ValidatingAdmissionPolicy",
                          "ValidatingAdmissionPolicyBinding")
     for each in made:
@@ -100,7 +100,7 @@ def test_the_policies_are_those_of_crds():
     assert sorted(made, key=kind_and_name) == sorted(source, key=kind_and_name)
 
 
-def test_the_roles_are_those_of_the_example():
+def test_chart_roles_grant_the_same_rights_as_the_example():
     def rights(text):
         return set(granted(each for each in chart.of_kind(text, "Role", "ClusterRole")
                            if each["metadata"]["name"].startswith("lockstep-operator")))
@@ -110,7 +110,7 @@ def test_the_roles_are_those_of_the_example():
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_roles_have_no_wildcards_and_read_one_secret_alone(name):
+def test_roles_have_no_wildcards_and_read_only_one_secret(name):
     text = chart.render(VALUES[name])
     rights = set(granted(chart.of_kind(text, "Role", "ClusterRole")))
     assert not [right for right in rights if "*" in (right.group, right.resource, right.verb)]
@@ -118,7 +118,7 @@ def test_roles_have_no_wildcards_and_read_one_secret_alone(name):
         Right("lockstep-system", "", "secrets", "lockstep-master-key", "get")}
 
 
-def test_given_namespaces_need_nothing_outside_of_namespaces():
+def test_chart_for_given_namespaces_has_only_namespaced_objects():
     for each in chart.documents(chart.render(chart.NAMESPACED)):
         assert "namespace" in each["metadata"], each
         assert not each["kind"].startswith("Cluster")
@@ -140,7 +140,7 @@ def test_two_releases_of_one_namespace_have_nothing_in_common():
 
 @pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["team-a", "team-b"]}],
                          ids=["all", "two"])
-def test_flow_schemas_are_of_the_operators_account_and_name_levels_that_are_there(values):
+def test_flow_schemas_name_the_operator_account_and_existing_priority_levels(values):
     text = chart.render(values | {"flowSchema": chart.ALL["flowSchema"]})
     [deployment] = chart.of_kind(text, "Deployment")
     account = {"name": deployment["spec"]["template"]["spec"]["serviceAccountName"],
@@ -162,7 +162,7 @@ def test_flow_schemas_are_of_the_operators_account_and_name_levels_that_are_ther
     assert asked == {(space, verb) for space in rule["namespaces"] for verb in rule["verbs"]}
 
 
-def test_the_version_is_that_of_the_programs():
+def test_chart_version_equals_the_version_of_the_programs():
     [version] = re.findall(r'kVersion\[\] = "(.*)"', (chart.ROOT / "base/version.h").read_text())
     about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
     assert about["version"] == about["appVersion"] == version
@@ -187,7 +187,7 @@ def test_the_version_is_that_of_the_programs():
     ({"flowSchema": {"priorityLevel": ""}}, "at '/flowSchema/priorityLevel'"),
     ({"imagePullSecrets": ["ours"]}, "at '/imagePullSecrets/0': got string, want object"),
 ])
-def test_a_value_that_cannot_be_is_refused_by_its_name(values, said):
+def test_helm_rejects_an_invalid_value_and_reports_the_mistake(values, said):
     done = chart.helm("template", "lockstep", chart.CHART, values=values)
     assert done.returncode != 0
     assert said in done.stderr

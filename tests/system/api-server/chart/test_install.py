@@ -156,7 +156,7 @@ def second(cluster):
         yield name
 
 
-def test_who_has_rights_in_two_namespaces_alone_can_install_it_for_them(
+def test_user_with_rights_in_only_two_namespaces_installs_the_chart_for_both(
         cluster, restricted, second, without_crd):
     cluster.install_crd()
     cluster.kubectl("-n", restricted, "create", "serviceaccount", "team")
@@ -190,7 +190,7 @@ def test_who_has_rights_in_two_namespaces_alone_can_install_it_for_them(
     assert may(second)
 
 
-def test_the_roles_of_a_namespace_reach_training_jobs(cluster, restricted, without_crd):
+def test_view_edit_and_admin_roles_cover_training_jobs(cluster, restricted, without_crd):
     release = Release(cluster, restricted)
     release.helm("install", chart.CHART)
     for role in ("view", "edit", "admin"):
@@ -210,7 +210,7 @@ def test_the_roles_of_a_namespace_reach_training_jobs(cluster, restricted, witho
 
 
 @pytest.mark.parametrize("shares", [0, 20])
-def test_the_operators_requests_and_its_lease_fall_to_flow_schemas_of_their_own(
+def test_api_server_matches_operator_requests_and_lease_to_separate_flow_schemas(
         cluster, restricted, without_crd, shares):
     release = Release(cluster, restricted)
     release.helm("install", chart.CHART,

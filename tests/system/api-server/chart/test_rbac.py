@@ -170,7 +170,7 @@ def test_every_right_is_used_and_none_is_missing(account, namespace, tmp_path):
 
 
 @pytest.mark.parametrize("account", ["all namespaces"], indirect=True)
-def test_without_the_right_on_finalizers_no_object_can_be_made(account, namespace, tmp_path):
+def test_operator_reports_missing_right_on_finalizers_and_recovers(account, namespace, tmp_path):
     for role in account.roles:
         role["rules"] = [rule for rule in role["rules"]
                          if rule["resources"] != ["trainingjobs/finalizers"]]

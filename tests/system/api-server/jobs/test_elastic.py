@@ -57,7 +57,7 @@ def by_hand(folder, *sizes):
     return weights(output)
 
 
-def test_a_gang_shrinks_without_a_node_and_grows_at_a_commit_with_the_weights_of_these_sizes(
+def test_gang_shrinks_without_a_node_grows_at_a_commit_and_matches_local_weights(
         jobs, train, tmp_path):
     train(shrinkAfter="5s")  # in which all pods find their nodes at first
     status = jobs.wait_state("gpt", "Running")
@@ -100,7 +100,7 @@ def test_a_gang_shrinks_without_a_node_and_grows_at_a_commit_with_the_weights_of
     assert "Shrunk" in events and "Grown" in events
 
 
-def test_a_drained_machine_without_another_node_is_left_out_at_once_and_costs_nothing(
+def test_drained_machine_without_another_node_leaves_the_gang_at_once_uncharged(
         jobs, train, tmp_path):
     train(shrinkAfter="1h")
     jobs.wait_state("gpt", "Running")
@@ -113,7 +113,7 @@ def test_a_drained_machine_without_another_node_is_left_out_at_once_and_costs_no
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_gang_starts_small_and_a_new_operator_knows_of_whom(jobs, train, tmp_path):
+def test_new_operator_keeps_membership_of_small_gang(jobs, train, tmp_path):
     jobs.kubelet.hold({1})
     train(shrinkAfter="5s")
     jobs.wait("gpt", lambda s: members(s) == "0,2" and s["state"] == "Running", "the gang of two")

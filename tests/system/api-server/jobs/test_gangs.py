@@ -73,7 +73,7 @@ def suspend(jobs, name, value):
                  json.dumps({"spec": {"suspend": value}}))
 
 
-def test_a_gang_of_coscheduling_has_a_group_for_as_long_as_it_has_pods(
+def test_coscheduling_gang_has_a_pod_group_while_the_gang_has_pods(
         jobs, installed, definition, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", until(gate), scheduling={"gang": "Coscheduling"})
@@ -111,7 +111,7 @@ def test_a_gang_of_coscheduling_has_a_group_for_as_long_as_it_has_pods(
         assert groups(jobs) == {}
 
 
-def test_a_gang_of_volcano_has_a_group_in_its_queue(jobs, installed, tmp_path):
+def test_volcano_gang_has_a_pod_group_in_its_queue(jobs, installed, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", until(gate), annotations={"scheduling.volcano.sh/queue-name": "research"},
                scheduling={"gang": "Volcano"})
@@ -133,7 +133,8 @@ def test_a_gang_of_volcano_has_a_group_in_its_queue(jobs, installed, tmp_path):
         assert groups(jobs, GROUPS_OF_VOLCANO) == {}
 
 
-def test_a_group_that_is_a_strangers_is_told_and_left_alone(jobs, installed, definition):
+def test_operator_reports_pod_group_of_another_owner_and_leaves_it_unchanged(
+        jobs, installed, definition):
     with served(installed, GROUPS, definition):
         jobs.kubectl("create", "-f", "-", input=json.dumps({
             "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
@@ -184,7 +185,7 @@ def nodes_of(jobs, name):
 
 
 @pytest.mark.slow
-def test_a_gang_of_kubernetes_gets_all_its_nodes_or_none(tmp_path):
+def test_kubernetes_gang_gets_all_its_nodes_or_none(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     with jobs_in(tmp_path, "scheduler") as jobs:
         whole = {"resourcesPerProcess": WHOLE_NODE, **GANG}
@@ -214,7 +215,7 @@ def test_a_gang_of_kubernetes_gets_all_its_nodes_or_none(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gangs", ["served", "api-server"])
-def test_a_cluster_that_takes_no_notice_of_kubernetes_groups_is_told(gangs, tmp_path):
+def test_operator_reports_a_cluster_that_ignores_kubernetes_pod_groups(gangs, tmp_path):
     with jobs_in(tmp_path, gangs) as jobs:
         gate = tmp_path / "gate"
         jobs.apply("gpt", until(gate), **GANG)
@@ -232,7 +233,7 @@ def test_a_cluster_that_takes_no_notice_of_kubernetes_groups_is_told(gangs, tmp_
             jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_cluster_without_kubernetes_groups_makes_no_pod_of_such_a_job(jobs):
+def test_operator_creates_no_pods_if_cluster_lacks_kubernetes_pod_groups(jobs):
     jobs.apply("gpt", "true", scheduling={"gang": "Kubernetes"})
     status = jobs.wait("gpt", lambda status: "PodGroups of Kubernetes" in status.get("reason", ""),
                        "word of what is missing")

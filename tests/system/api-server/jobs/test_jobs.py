@@ -32,7 +32,7 @@ def wait_log(jobs, pod, words):
     wait_until(lambda: words in jobs.kubelet.log(pod), lambda: jobs.kubelet.log(pod))
 
 
-def test_the_operator_says_what_carries_its_requests(jobs):
+def test_operator_logs_its_http_library(jobs):
     wait_until(lambda: f", HTTP by {HTTP}\n" in jobs.operator_log(), jobs.operator_log, 60, 0.1)
 
 
@@ -46,7 +46,7 @@ def test_a_job_runs_to_its_end(jobs):
     wait_log(jobs, "gpt-1", "rank 3 of 4")
 
 
-def test_a_job_whose_program_fails_says_which_rank_and_why(jobs):
+def test_failed_job_reports_the_failed_rank_and_its_error(jobs):
     jobs.apply("bad", 'if [ "$RANK" = 3 ]; then echo "no such file: x" >&2; exit 9; fi; sleep 300',
                failurePolicy={"maxRestarts": 0})
     status = jobs.wait_state("bad", "Failed")
@@ -58,7 +58,7 @@ def test_a_job_whose_program_fails_says_which_rank_and_why(jobs):
     assert "rank 3" in described and "no such file: x" in described
 
 
-def test_a_killed_rank_costs_no_pod(jobs, tmp_path):
+def test_gang_restarts_in_place_after_a_rank_is_killed(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate))
     jobs.wait_state("gpt", "Running")
@@ -113,7 +113,7 @@ def address_of(jobs, pod):
     return json.loads(jobs.kubectl("get", "pod", pod, "-o", "json"))["status"]["podIP"]
 
 
-def test_without_hostnames_a_gang_finds_itself_and_a_new_machine_0_by_addresses(jobs, tmp_path):
+def test_gang_without_hostnames_finds_machine_0_and_its_replacement_by_address(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", f'echo "rank $RANK meets at $MASTER_ADDR"; {UNTIL.format(gate=gate)}',
                network={"hostnames": False})
@@ -155,7 +155,7 @@ def test_hostnames_change_while_a_job_is_suspended(jobs, tmp_path):
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_what_preflight_measured_is_a_condition_that_kubectl_describes(jobs, tmp_path):
+def test_kubectl_describe_shows_preflight_measurements_as_a_condition(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate), preflight={"enabled": True, "margin": 1})
     jobs.kubectl("wait", "--for=condition=PreflightPassed", "--timeout=120s", "tj/gpt")
@@ -173,7 +173,7 @@ def ready_spares(jobs, count):
                      and s["machines"].get("spares", 0) == count, f"{count} spares ready")
 
 
-def test_a_lost_machine_takes_the_node_of_a_spare_and_another_spare_follows(jobs, tmp_path):
+def test_replacement_of_lost_machine_prefers_node_of_spare_and_a_new_spare_starts(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate), spareMachines=1)
     status = ready_spares(jobs, 1)
@@ -201,7 +201,7 @@ PULL = float(os.environ.get("LOCKSTEP_PULL_SECONDS", "10"))
 
 
 @pytest.mark.parametrize("jobs", [PULL], indirect=True)
-def test_with_a_spare_nobody_waits_for_the_image_of_a_machine_that_is_lost(jobs, tmp_path):
+def test_replacement_of_lost_machine_with_a_spare_waits_for_no_image_pull(jobs, tmp_path):
     gate, lost_after = tmp_path / "gate", 6
     jobs.apply("gpt", UNTIL.format(gate=gate), spareMachines=1,
                failurePolicy={"machineLostAfter": f"{lost_after}s"})
@@ -220,7 +220,7 @@ def test_with_a_spare_nobody_waits_for_the_image_of_a_machine_that_is_lost(jobs,
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):
+def test_number_of_spares_follows_the_spec_and_the_suspension_of_the_gang(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate))
     jobs.wait_state("gpt", "Running")
@@ -247,7 +247,7 @@ def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_suspend_stops_all_ranks_with_sigterm_and_resume_goes_on(jobs, tmp_path):
+def test_suspend_stops_all_ranks_with_sigterm_and_resume_starts_the_gang(jobs, tmp_path):
     saved, gate = tmp_path / "saved", tmp_path / "gate"
     saved.mkdir()
     armed = tmp_path / "armed"
@@ -267,7 +267,7 @@ def test_suspend_stops_all_ranks_with_sigterm_and_resume_goes_on(jobs, tmp_path)
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_scale_makes_the_gang_anew(jobs, tmp_path):
+def test_scale_recreates_the_gang_at_the_new_size(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate) + '; echo "of $WORLD_SIZE"')
     jobs.wait_state("gpt", "Running")
@@ -278,7 +278,7 @@ def test_scale_makes_the_gang_anew(jobs, tmp_path):
     wait_log(jobs, "gpt-2-r2", "of 6")
 
 
-def test_a_drained_pod_costs_no_budget(jobs, tmp_path):
+def test_replacement_of_a_drained_pod_is_not_charged(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate), failurePolicy={"maxMachineReplacements": 0})
     jobs.wait_state("gpt", "Running")
@@ -290,7 +290,7 @@ def test_a_drained_pod_costs_no_budget(jobs, tmp_path):
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_the_gang_heals_while_the_operator_is_away(jobs, tmp_path):
+def test_gang_restarts_a_killed_rank_while_the_operator_is_down(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate))
     jobs.wait_state("gpt", "Running")

@@ -173,7 +173,7 @@ def test_a_job_that_is_deleted_on_the_manager_ends_on_the_worker(both):
     assert saved(folder) == 4
 
 
-def test_a_suspended_job_leaves_the_worker_and_comes_again(both):
+def test_suspended_job_leaves_the_worker_and_returns_when_resumed(both):
     folder = both.begin("gpt")
     both.manager.jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p",
                               '{"spec":{"suspend":true}}')
@@ -188,7 +188,7 @@ def test_a_suspended_job_leaves_the_worker_and_comes_again(both):
 
 
 @pytest.mark.parametrize("where", ["manager", "worker"])
-def test_a_job_that_is_pushed_out_saves_and_comes_again(both, where):
+def test_evicted_job_saves_and_runs_again(both, where):
     side = getattr(both, where)
     folder = both.begin("gpt")
     side.queues.patch("ClusterQueue", TEAM, spec={"stopPolicy": "HoldAndDrain"})
@@ -202,7 +202,7 @@ def test_a_job_that_is_pushed_out_saves_and_comes_again(both, where):
     both.manager.jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_worker_that_is_lost_for_a_while_is_followed_again(both):
+def test_job_keeps_its_pods_while_manager_and_worker_are_disconnected(both):
     folder = both.begin("gpt")
     pods = both.worker.jobs.pods("gpt")
     both.line.break_off()
@@ -216,7 +216,7 @@ def test_a_worker_that_is_lost_for_a_while_is_followed_again(both):
     both.manager.jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_job_that_is_deleted_while_the_worker_is_lost_ends_when_it_is_back(both):
+def test_job_deleted_while_the_worker_is_unreachable_ends_after_reconnection(both):
     folder = both.begin("gpt")
     both.line.break_off()
     both.manager.jobs.kubectl("delete", "tj", "gpt")

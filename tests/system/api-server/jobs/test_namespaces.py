@@ -135,7 +135,7 @@ def test_one_operator_runs_the_jobs_of_two_namespaces_and_leaves_a_third_alone(p
         assert claimed_by(third) is None
 
 
-def test_a_shard_that_dies_is_no_matter_to_the_others(place, system, tmp_path):
+def test_killed_shard_does_not_affect_the_other_shard(place, system, tmp_path):
     one, two = place("one", runs=True), place("two", runs=True)
     gate = tmp_path / "gate"
     with shard(one, system, "first", *of(one), *LEASE) as first, \
@@ -155,8 +155,8 @@ def test_a_shard_that_dies_is_no_matter_to_the_others(place, system, tmp_path):
         one.wait_state("gpt", "Succeeded")
 
 
-def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(place, system,
-                                                                             tmp_path):
+def test_second_operator_takes_over_a_namespace_only_after_the_first_is_killed(
+        place, system, tmp_path):
     jobs = place("wanted", runs=True)
     gate = tmp_path / "gate"
     with shard(jobs, system, "first", *of(jobs), *LEASE) as first:
@@ -178,7 +178,7 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
             jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_claim_that_is_taken_away_ends_what_its_operator_does_there_alone(place, system):
+def test_operator_that_loses_its_claim_on_a_namespace_stops_only_there(place, system):
     lost, kept = place("lost"), place("kept")
     with shard(lost, system, "one", *of(lost, kept), *LEASE) as process:
         lost.apply("before", "true")
@@ -193,7 +193,7 @@ def test_a_claim_that_is_taken_away_ends_what_its_operator_does_there_alone(plac
         wait_pods(lost, "after", process)
 
 
-def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, system):
+def test_operator_that_loses_its_claim_on_all_namespaces_creates_no_pods(place, system):
     jobs = place("jobs")
     with shard(jobs, system, "all", *LEASE) as process:
         jobs.apply("before", "true")
@@ -206,7 +206,7 @@ def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, sy
         wait_pods(jobs, "after", process)
 
 
-def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(place, system):
+def test_operator_of_all_namespaces_ignores_the_namespace_of_another_operator(place, system):
     theirs, rest = place("theirs"), place("rest")
     wait_ended(rest.cluster)
     with shard(rest, system, "all", *LEASE) as all_others:
@@ -226,7 +226,7 @@ def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(plac
         wait_pods(theirs, "after", all_others)
 
 
-def test_of_two_operators_of_all_namespaces_one_does_nothing(place, system):
+def test_second_operator_of_all_namespaces_takes_over_after_the_first_is_killed(place, system):
     jobs = place("jobs")
     with shard(jobs, system, "first", *LEASE) as first:
         jobs.apply("before", "true")
@@ -256,7 +256,7 @@ def allow(jobs, space):
                          f"--serviceaccount={jobs.namespace}:operator")
 
 
-def test_a_namespace_that_may_not_be_read_is_named_and_holds_up_no_other(place, tmp_path):
+def test_operator_names_an_unreadable_namespace_and_serves_the_other_namespace(place, tmp_path):
     given, refused = place("given"), place("refused")
     config = account_of(given, given.namespace)
     with operator(config, tmp_path, *of(given, refused), "--system-namespace",

@@ -110,7 +110,7 @@ def test_a_job_waits_for_quota_and_has_no_pod_until_then(jobs, queues, tmp_path)
     jobs.wait_state("second", "Succeeded")
 
 
-def test_a_job_that_is_pushed_out_saves_before_its_quota_goes_and_comes_again(
+def test_preempted_job_saves_before_releasing_its_quota_and_resumes_later(
         jobs, queues, queued_cluster, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     low = begin(jobs, tmp_path, "low")
@@ -173,7 +173,8 @@ def test_a_lost_machine_is_replaced_within_the_same_admission(jobs, queues, tmp_
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_gang_that_leaves_a_machine_out_keeps_the_quota_of_all(jobs, queues, tmp_path):
+def test_shrunk_gang_without_elastic_annotation_keeps_the_quota_of_all_machines(
+        jobs, queues, tmp_path):
     """For the machine has a pod that waits; it comes back without another admission."""
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt", elastic={"minMachines": 1, "shrinkAfter": "5s"})
@@ -207,7 +208,7 @@ def shrunk(status):
             if each["type"] == "Shrunk"]
 
 
-def test_an_elastic_gang_gives_quota_back_and_grows_at_a_commit_once_there_is_some_again(
+def test_elastic_gang_releases_quota_and_grows_at_a_commit_once_quota_is_free(
         jobs, queues, tmp_path):
     steps = 100000  # more than there is time for
     queues.make_queue(jobs.namespace, jobs.queue, cpu=3)
@@ -280,7 +281,7 @@ def test_an_elastic_gang_gives_quota_back_and_grows_at_a_commit_once_there_is_so
     wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
 
 
-def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_path):
+def test_deactivated_workload_stops_its_gang(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt")
     jobs.wait_state("gpt", "Running")
@@ -294,7 +295,7 @@ def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_pat
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_gang_leaves_a_queue_that_is_stopped_and_waits_with_kueues_words(jobs, queues, tmp_path):
+def test_gang_leaves_a_stopped_queue_and_reports_the_reason_from_kueue(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt")
     for kind, namespace in (("ClusterQueue", None), ("LocalQueue", jobs.namespace)):
@@ -313,7 +314,7 @@ def test_a_gang_leaves_a_queue_that_is_stopped_and_waits_with_kueues_words(jobs,
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_admission_checks_have_the_last_word(jobs, queues, tmp_path):
+def test_admission_checks_decide_whether_a_gang_runs(jobs, queues, tmp_path):
     check = jobs.namespace
     queues.make("AdmissionCheck", check, spec={"controllerName": "example.com/tests"})
     queues.patch("admissioncheck", check, subresource="status", status={"conditions": [
@@ -360,7 +361,7 @@ def test_admission_checks_have_the_last_word(jobs, queues, tmp_path):
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_queue_that_is_not_there_is_told_and_awaited(jobs, queues, tmp_path):
+def test_job_reports_a_missing_queue_and_waits_for_the_queue(jobs, queues, tmp_path):
     folder = begin(jobs, tmp_path, "gpt")
     wait_queued(jobs, "gpt", "doesn't exist")
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
@@ -369,7 +370,7 @@ def test_a_queue_that_is_not_there_is_told_and_awaited(jobs, queues, tmp_path):
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_pods_that_kueue_takes_for_jobs_of_their_own_are_told(jobs, queues, tmp_path):
+def test_operator_reports_missing_kueue_setting_if_kueue_queues_single_pods(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": jobs.queue})
     queues.wait_active("LocalQueue", "default", jobs.namespace)
@@ -383,7 +384,7 @@ def test_pods_that_kueue_takes_for_jobs_of_their_own_are_told(jobs, queues, tmp_
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_template_for_other_nodes_than_the_flavors_is_not_admitted(jobs, queues):
+def test_kueue_does_not_admit_a_template_that_excludes_the_nodes_of_the_flavor(jobs, queues):
     queues.make("ResourceFlavor", "zone", spec={"nodeLabels": {"zone": "a"}})
     queues.make_queue(jobs.namespace, jobs.queue + "-z", cpu=4, flavor="zone")
     template = {"spec": {"nodeSelector": {"zone": "b"}, "containers": [{"name": "worker"}]}}
@@ -436,7 +437,7 @@ class Racks:
         return before["1"]
 
 
-def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, queues, tmp_path):
+def test_kueue_places_gang_and_replacement_on_nodes_of_one_rack(jobs, queues, tmp_path):
     racks = Racks(jobs, queues)
     folder = begin(jobs, tmp_path, "gpt", **racks.JOB)
     racks.lose_a_node(lambda node: jobs.kubectl("delete", "node", node))
@@ -444,7 +445,7 @@ def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, que
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_kueue_replaces_a_node_without_power_whose_pod_cannot_leave(jobs, queues, tmp_path):
+def test_kueue_replaces_a_lost_node_while_its_pod_cannot_terminate(jobs, queues, tmp_path):
     racks = Racks(jobs, queues)
     folder = begin(jobs, tmp_path, "gpt", failurePolicy={"machineLostAfter": "6s"}, **racks.JOB)
     lost = racks.lose_a_node(jobs.kubelet.lose)  # which Kubernetes misses after 50 s
@@ -456,7 +457,8 @@ def test_kueue_replaces_a_node_without_power_whose_pod_cannot_leave(jobs, queues
     jobs.kubectl("delete", "node", lost)  # and with it its pod goes
 
 
-def test_multikueues_manager_has_the_workload_alone_and_its_worker_runs_it(jobs, queues, tmp_path):
+def test_multikueue_manager_has_only_the_workload_and_the_worker_runs_the_job(
+        jobs, queues, tmp_path):
     """Both clusters in one, after each other; what MultiKueue carries between them by hand."""
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     begin(jobs, tmp_path, "gpt", managedBy="kueue.x-k8s.io/multikueue")
@@ -486,7 +488,7 @@ def test_multikueues_manager_has_the_workload_alone_and_its_worker_runs_it(jobs,
     assert queues.workload(jobs.namespace, "gpt")["metadata"]["name"] == name
 
 
-def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_path):
+def test_gang_returns_to_the_queue_after_the_pods_ready_timeout(jobs, queues, tmp_path):
     """The first one of two whose Kueue has no patience."""
     queues.restart(waitForPodsReady={"timeout": "6s",
                                      "requeuingStrategy": {"backoffBaseSeconds": 1}})
@@ -506,7 +508,7 @@ def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_pa
     jobs.wait_state("gpt", "Succeeded")
 
 
-def test_a_gang_outlives_kueue(jobs, queues, tmp_path):
+def test_gang_keeps_running_after_kueue_is_removed(jobs, queues, tmp_path):
     """The last one: afterwards there is none."""
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt")

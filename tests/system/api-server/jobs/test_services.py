@@ -49,7 +49,7 @@ def wait_lead(jobs, name, *pods):
                + jobs.operator_log(), PATIENCE, 0.1)
 
 
-def test_names_and_the_coordinators_address_lead_where_the_operator_says(jobs):
+def test_endpoint_slices_of_operator_follow_gang_and_replacement_of_machine_0(jobs):
     jobs.apply("gpt", "sleep 1000", numMachines=MACHINES)
     wait_lead(jobs, "gpt-0", *(f"gpt-{machine}" for machine in range(MACHINES)))
     wait_lead(jobs, "gpt-coordinator", "gpt-0")
@@ -78,7 +78,7 @@ def test_names_and_the_coordinators_address_lead_where_the_operator_says(jobs):
                PATIENCE, 0.2)
 
 
-def test_without_hostnames_a_start_writes_one_service_and_one_slice(jobs):
+def test_gang_without_hostnames_has_one_service_and_one_endpoint_slice(jobs):
     jobs.apply("gpt", "sleep 1000", numMachines=MACHINES, network={"hostnames": False})
     wait_lead(jobs, "gpt-coordinator", "gpt-0")
     machines = [f"gpt-{machine}" for machine in range(MACHINES)]
@@ -91,7 +91,7 @@ def test_without_hostnames_a_start_writes_one_service_and_one_slice(jobs):
     assert items(jobs, "services").keys() == {"gpt-coordinator"}
 
 
-def test_services_that_select_pods_are_made_anew_with_their_gang(jobs):
+def test_operator_replaces_services_that_select_pods_when_the_gang_starts(jobs):
     """Such as an operator made before these slices were its own."""
     jobs.apply("gpt", "sleep 1000", suspend=True)
     owner = json.loads(jobs.kubectl("get", "tj", "gpt", "-o", "json"))["metadata"]["uid"]

@@ -48,7 +48,7 @@ def shown(page):
             for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M)}
 
 
-def test_a_scraper_finds_the_metrics_that_are_documented(around, tmp_path):
+def test_operator_exports_exactly_the_documented_metrics(around, tmp_path):
     documented = {(name, kind, *sorted(listed.replace(",", " ").split()))
                   for name, kind, listed in re.findall(
                       r"^\| `(lockstep_operator_\w+)` \| (\w+) \| (.*?) ?\|", DOCS.read_text(), re.M)}
@@ -69,7 +69,7 @@ def token_of(jobs, secret):
                         "--bound-object-name", secret).strip()
 
 
-def test_a_token_that_is_rotated_is_read_again(around, tmp_path):
+def test_operator_reads_a_rotated_token_again(around, tmp_path):
     around.kubectl("create", "serviceaccount", "operator")
     around.kubectl("create", "rolebinding", "operator", "--clusterrole=cluster-admin",
                    f"--serviceaccount={around.namespace}:operator")
@@ -100,7 +100,7 @@ def lease(holder, seconds):
                      "acquireTime": now, "renewTime": now, "leaseTransitions": 7}}
 
 
-def test_a_strangers_lease_is_waited_out(around, tmp_path):
+def test_operator_waits_until_the_lease_of_another_holder_expires(around, tmp_path):
     began = time.monotonic()
     around.kubectl("create", "-f", "-", input=json.dumps(lease("a stranger", 10)))
     around.apply("gpt", "true")
@@ -111,7 +111,7 @@ def test_a_strangers_lease_is_waited_out(around, tmp_path):
     assert taken["leaseTransitions"] == 8
 
 
-def test_who_loses_the_lease_writes_no_more(around, tmp_path):
+def test_operator_exits_on_a_lost_lease_and_a_standby_creates_no_pods(around, tmp_path):
     with operator(around.cluster.kubeconfig, tmp_path, *of_namespace(around.namespace)) as process:
         around.apply("before", "true")
         wait_pods(around, "before")
@@ -144,7 +144,7 @@ def hold(jobs, resource, on):
                  json.dumps({"metadata": {"finalizers": [HOLD] if on else None}}))
 
 
-def test_a_namespace_that_goes_takes_its_jobs_along_and_no_others(around, tmp_path):
+def test_deleting_a_namespace_removes_its_jobs_and_leaves_other_jobs_alone(around, tmp_path):
     leaving = Jobs(around.cluster, f"leaving-{secrets.token_hex(4)}", None, tmp_path)
     around.cluster.kubectl("create", "namespace", leaving.namespace)
     with operator(around.cluster.kubeconfig, tmp_path, "--system-namespace",

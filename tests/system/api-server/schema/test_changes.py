@@ -74,7 +74,7 @@ def jobs(server):
     made.close()
 
 
-def test_every_field_is_tried(whole):
+def test_list_of_changes_covers_every_spec_field(whole):
     spec = whole["properties"]["spec"]
     assert set(spec["properties"]) == {*CHANGES, "trainer"}
 
@@ -99,7 +99,7 @@ def test_a_field_changes_at_any_time_or_once_suspended_or_never(jobs, field):
     assert (refused is not None) == (field in NEVER)
 
 
-def test_suspended_is_not_enough_while_there_are_pods(jobs):
+def test_image_change_is_rejected_until_job_state_is_suspended(jobs):
     name = jobs.make("pods", a_command(suspend=True))
     assert "suspend first" in jobs.patch(name, {"image": "other"})
 
@@ -122,7 +122,7 @@ def test_the_claim_never_changes(jobs):
     assert jobs.patch(name, {"checkpoint": {"path": "/b"}}) is None
 
 
-def test_every_rule_about_changes_has_refused_one(whole, jobs):
+def test_every_rule_about_changes_rejects_a_change(whole, jobs):
     name = jobs.make("all", a_command(checkpoint={"claim": "a", "path": "/a"}))
     for field, value in CHANGES.items():
         jobs.patch(name, {field: value})

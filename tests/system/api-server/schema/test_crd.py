@@ -17,22 +17,22 @@ RULE_BUDGET = 10_000_000  # of the API server, in its units of cost
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
-def test_it_fits_a_client_side_apply():
+def test_crd_fits_a_client_side_apply():
     assert FILE.stat().st_size <= MOST_BYTES
 
 
-def test_it_is_what_the_tool_makes_of_this_api_server(installed, tmp_path):
+def test_crd_file_matches_output_of_tools_crd_for_this_api_server(installed, tmp_path):
     document = tmp_path / "openapi.json"
     document.write_text(installed.kubectl("get", "--raw", "/openapi/v3/api/v1"))
     subprocess.run([ROOT / "tools/crd", "--check", "--openapi", document,
                     "--core", binary("lockstep-validator")], check=True)
 
 
-def test_it_is_applied_again_without_a_change(installed):
+def test_second_apply_of_the_crd_changes_nothing(installed):
     assert installed.kubectl("apply", "-f", FILE).strip().endswith("unchanged")
 
 
-def test_every_field_of_ours_is_explained(installed, crd):
+def test_every_field_of_lockstep_has_a_description(installed, crd):
     get = ["get", "--raw", "/openapi/v3/apis/lockstep.dev/v1alpha1"]
     # It is published a little after the kind is served.
     wait_until(lambda: installed.kubectl(*get, check=False).returncode == 0, "the schema", 120, 0.1)
@@ -48,7 +48,7 @@ def test_every_field_of_ours_is_explained(installed, crd):
     assert "How long a machine may be silent" in told
 
 
-def test_kubectl_shows_where_a_job_stands(server, installed):
+def test_kubectl_shows_columns_of_a_job_and_scales_the_job(server, installed):
     name = "columns"
     assert server.request("POST", body=job(a_command(numMachines=4), name=name))[0] == 201
     status = {"state": "Running", "ready": "3/4", "processes": 4, "restarts": {"total": 2},
@@ -75,7 +75,7 @@ def test_kubectl_shows_where_a_job_stands(server, installed):
 
 
 @pytest.mark.parametrize("spec", [a_command(), a_trainer()], ids=["command", "trainer"])
-def test_defaults_are_cores(server, core, spec):
+def test_api_server_defaults_equal_core_defaults(server, core, spec):
     """What the API server fills in is what core takes for absent."""
     status, made = server.request("POST", body=job(spec), query="dryRun=All")
     assert status == 201 and made["spec"]["health"]["startTimeout"] == "10m"
@@ -83,7 +83,7 @@ def test_defaults_are_cores(server, core, spec):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_taken(server, installed, path):
+def test_api_server_accepts_each_example(server, installed, path):
     installed.kubectl("apply", "-n", server.namespace, "--dry-run=server", "-f", path)
 
 

@@ -19,19 +19,19 @@ def validated(whole, server, core):
     return list(zip(cases, server.validate(jobs), core.validate(jobs), strict=True))
 
 
-def test_both_accept_and_reject_the_same_jobs(validated):
+def test_api_server_and_core_accept_and_reject_the_same_jobs(validated):
     apart = [f"{case}: the API server: {of_server}; core: {of_core}"
              for case, of_server, of_core in validated if of_server.accepted != of_core.accepted]
     assert not apart, "\n".join(apart)
 
 
-def test_each_answer_is_the_expected_one(validated):
+def test_api_server_returns_the_expected_verdict_for_each_job(validated):
     wrong = [f"{case}: {of_server}" for case, of_server, _ in validated
              if case.right is not None and of_server.accepted != case.right]
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_field_is_covered(whole, validated):
+def test_generated_jobs_cover_every_spec_field(whole, validated):
     kinds = collections.defaultdict(set)
     for case, _, _ in validated:
         kinds[case.path].add(case.kind)
@@ -51,7 +51,7 @@ def _kinds_of(path, schema):
         yield "unknown sibling"
 
 
-def test_every_rule_has_a_job_that_passes_and_one_that_fails(whole, validated):
+def test_every_rule_has_a_passing_job_and_a_failing_job(whole, validated):
     rules = [rule for rule in schema_walk.rules(whole) if not rule.about_changes]
     told = {(schema_walk.normal(field), message) for _, of_server, _ in validated
             for field, message in of_server.errors}
@@ -64,7 +64,7 @@ def test_every_rule_has_a_job_that_passes_and_one_that_fails(whole, validated):
     assert not missing
 
 
-def test_core_says_of_a_rule_what_the_api_server_says(whole, validated):
+def test_core_and_api_server_report_the_same_broken_rule(whole, validated):
     rules = [rule for rule in schema_walk.rules(whole) if not rule.about_changes]
     apart = set()
     for _, of_server, of_core in validated:
@@ -83,7 +83,7 @@ def _says(rule, message):
     return any(each in message for each in (beginning, "; the limit is", "is missing"))
 
 
-def test_what_core_alone_finds_is_let_in_and_refused_by_core(server, core):
+def test_core_rejects_mistakes_that_the_api_server_accepts(server, core):
     for job, of_server, of_core in zip(rule_cases.CORE_ALONE, server.validate(rule_cases.CORE_ALONE),
                                        core.validate(rule_cases.CORE_ALONE), strict=True):
         assert of_server.accepted, f"{job['spec']}: {of_server}"

@@ -74,20 +74,20 @@ def _reaching(field):
     return job(a_command(template={"spec": REACHES[field]}), name=field.lower())
 
 
-def test_who_may_not_create_pods_may_not_create_jobs(users):
+def test_user_without_right_to_create_pods_cannot_create_jobs(users):
     refused = users.apply("clerk", job(a_command()))
     assert "you need the right to create pods in namespace" in refused.stderr
     assert users.apply("maker", job(a_command())).returncode == 0
 
 
-def test_who_may_not_create_services_may_not_create_jobs(users):
+def test_user_without_right_to_create_services_cannot_create_jobs(users):
     refused = users.apply("baker", job(a_command()))
     assert "you need the right to create services in namespace" in refused.stderr
     assert users.apply("maker", job(a_command())).returncode == 0
     assert users.apply("baker", job(a_command(numMachines=3))).returncode == 0
 
 
-def test_scaling_is_judged_as_a_change_of_the_spec(users):
+def test_scaling_a_job_requires_the_right_to_create_pods(users):
     document = job(a_command())
     assert users.apply("maker", document).returncode == 0
     name = document["metadata"]["name"]
@@ -96,7 +96,7 @@ def test_scaling_is_judged_as_a_change_of_the_spec(users):
     assert users.scale("maker", name, 5).returncode == 0
 
 
-def test_a_change_of_the_spec_is_judged_and_one_of_metadata_is_not(users):
+def test_spec_change_requires_right_to_create_pods_and_label_change_does_not(users):
     assert users.apply("maker", job(a_command())).returncode == 0
     labelled = job(a_command())
     labelled["metadata"]["labels"] = {"a": "b"}
@@ -106,7 +106,7 @@ def test_a_change_of_the_spec_is_judged_and_one_of_metadata_is_not(users):
 
 
 @pytest.mark.parametrize("field", REACHES)
-def test_what_reaches_through_to_the_node_needs_the_namespaces_label(users, field):
+def test_pod_field_that_reaches_the_node_requires_a_label_on_the_namespace(users, field):
     refused = users.apply("maker", _reaching(field))
     assert f"allow.lockstep.dev/{field}=true" in refused.stderr
     users.allow(field)

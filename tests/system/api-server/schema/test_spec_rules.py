@@ -14,7 +14,7 @@ from waiting import wait_until
 WRONG = {"gracePeriod": "x", "health": {"hangTimeout": "y"}}
 
 
-def test_all_mistakes_are_told_at_once(installed, server):
+def test_api_server_reports_all_mistakes_at_once(installed, server):
     document = job(a_command(**WRONG))
     refused = installed.kubectl("-n", server.namespace, "create", "-f", "-", check=False,
                                 input=json.dumps(document)).stderr
@@ -24,7 +24,7 @@ def test_all_mistakes_are_told_at_once(installed, server):
     assert [path for path, _ in errors_of(answer)] == ["spec.gracePeriod", "spec.health.hangTimeout"]
 
 
-def test_of_many_mistakes_it_is_told_that_they_are_many(server):
+def test_api_server_reports_that_a_job_has_more_than_10_mistakes(server):
     times = dict.fromkeys(("resetAfter", "restartGracePeriod", "machineLostAfter"), "x")
     labels = {"topologyKey": "?", "topologyLevels": ["?"]}
     status, answer = server.request("POST", body=job(a_command(
@@ -60,7 +60,7 @@ def older(installed, server):
         server.request("DELETE", f"/{name}", query="")
 
 
-def test_an_older_job_keeps_its_status_and_changes_elsewhere(server, older):
+def test_rules_ignore_unchanged_fields_of_an_older_job(server, older):
     for name in older:
         assert server.request("PATCH", f"/{name}/status", {"status": {"state": "Running"}}, "",
                               "merge-patch+json")[0] == 200
@@ -73,7 +73,7 @@ def test_an_older_job_keeps_its_status_and_changes_elsewhere(server, older):
     assert "spec.gracePeriod" not in answer["message"]
 
 
-def test_scaling_to_what_the_rules_refuse_is_refused(installed, server):
+def test_api_server_rejects_scaling_to_a_size_that_breaks_a_rule(installed, server):
     name = "scaled"
     made = job({**a_trainer(globalBatchSize=16, microBatchSize=1), "numMachines": 2}, name=name)
     assert server.request("POST", body=made)[0] == 201
@@ -86,7 +86,7 @@ def test_scaling_to_what_the_rules_refuse_is_refused(installed, server):
     server.request("DELETE", f"/{name}", query="")
 
 
-def test_the_largest_job_is_judged(server):
+def test_rules_evaluate_the_largest_job_within_the_cost_limit(server):
     """Its rules stay below what the API server lets a policy cost while it runs."""
     def variables(count):
         return [{"name": f"A{i}".ljust(253, "a"), "value": "b"} for i in range(count)]

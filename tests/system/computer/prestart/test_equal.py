@@ -52,23 +52,23 @@ def compare(environment, words, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_to_name_a_program_is_as_a_plain_start(first, way):
+def test_parked_start_of_each_program_form_matches_plain_start(first, way):
     compare(first, WAYS[way])
 
 
-def test_each_python_starts_its_program_as_ever(every):
+def test_parked_start_matches_plain_start_on_each_python(every):
     compare(every, WAYS["script"])
 
 
-def test_a_python_laid_out_as_condas_starts_its_program_as_ever(conda):
+def test_parked_start_matches_plain_start_in_conda_layout(conda):
     compare(conda, WAYS["module"])
 
 
-def test_children_of_each_start_method_are_as_a_plain_starts(first):
+def test_parked_start_matches_plain_start_in_children_of_each_start_method(first):
     compare(first, ["facets.py"], children="fork spawn forkserver")
 
 
-def test_the_users_own_pythonpath_is_back(first):
+def test_parked_start_restores_pythonpath_of_user(first):
     other = first.folder / "others"
     other.mkdir()
     (other / "sitecustomize.py").write_text("import os\nos.environ['OWN_HOOK'] = 'ran'\n")
@@ -76,7 +76,7 @@ def test_the_users_own_pythonpath_is_back(first):
     compare(first, ["facets.py"], users=f"{other}:relative")
 
 
-def test_a_start_that_can_be_asked_for_its_stacks_has_one_file_more_out_of_the_way(first):
+def test_parked_start_with_stacks_folder_holds_one_extra_file_at_descriptor_200(first):
     (first.folder / "stacks").mkdir()
     program(first)
     script = WAYS["script"]
@@ -120,14 +120,14 @@ os.wait()
 """
 
 
-def test_a_process_answers_for_its_stacks_and_each_child_in_a_file_of_its_own(every):
+def test_process_and_forked_child_write_stacks_to_separate_files(every):
     (every.folder / "stacks").mkdir()
     every.program("asked.py", ASKED)
     asked = {"LOCKSTEP_SOCKET": f"{every.folder}/agent.sock"}
     assert every.record("asked.py", extra=asked) == (0, "its own\n", "")
 
 
-def test_each_process_has_random_numbers_of_its_own(first):
+def test_each_parked_start_has_its_own_random_seed_and_hash_seed(first):
     first.learn("random", "hashlib")
     said = set()
     for _ in range(2):

@@ -13,7 +13,7 @@ def run_parked(environment, *words, **variables):
         return ready, process.result()
 
 
-def test_what_a_program_imported_is_there_the_next_time(every):
+def test_parked_interpreter_imports_packages_recorded_by_last_run(every):
     every.package("parked_lib", "print('imported parked_lib')\nimport fractions")
     train = every.program("train.py", "import parked_lib, colorsys; print('trained')")
     assert every.record(train)[1] == "imported parked_lib\ntrained\n"
@@ -26,7 +26,7 @@ def test_what_a_program_imported_is_there_the_next_time(every):
         assert process.result() == (0, "trained\n", "")
 
 
-def test_what_is_installed_as_conda_does_is_there_the_next_time(conda):
+def test_parked_interpreter_imports_recorded_packages_in_conda_layout(conda):
     conda.package("parked_lib", "import fractions")
     train = conda.program("train.py", "import parked_lib, colorsys; print(parked_lib.__file__)")
     plain = conda.record(train)
@@ -36,7 +36,7 @@ def test_what_is_installed_as_conda_does_is_there_the_next_time(conda):
     assert parked == plain == (0, f"{conda.packages}/parked_lib.py\n", "")
 
 
-def test_a_later_generation_adds_what_it_alone_imports(first):
+def test_later_generation_adds_its_new_imports_to_list(first):
     first.package("parked_lib", "")
     first.package("resume_lib", "")
     train = first.program(
@@ -53,7 +53,7 @@ def test_a_later_generation_adds_what_it_alone_imports(first):
     assert "resume_lib" in added and not set(added) & set(before)
 
 
-def test_a_program_killed_while_it_trains_has_left_what_it_imported(first):
+def test_program_killed_during_training_leaves_list_of_its_imports(first):
     first.package("parked_lib", "")
     train = first.program(
         "train.py", "import os, parked_lib, colorsys, wave\nos.kill(os.getpid(), 9)"
@@ -62,7 +62,7 @@ def test_a_program_killed_while_it_trains_has_left_what_it_imported(first):
     assert {"parked_lib", "colorsys"} <= set(first.learnt())
 
 
-def test_a_variable_set_before_an_import_is_set_for_that_import_alone(every):
+def test_parked_interpreter_sets_recorded_variable_only_during_imports(every):
     every.package("parked_lib", "import os\nhome = os.environ.get('LIB_HOME', 'wrong')")
     train = every.program(
         "train.py",
@@ -86,7 +86,7 @@ def test_a_variable_that_an_import_sets_stays_set(first):
     assert run_parked(first, train)[1] == (0, "1\n", "")
 
 
-def test_a_variable_that_differs_each_run_ends_what_is_imported_early(first):
+def test_variable_that_differs_in_each_run_stops_early_imports(first):
     first.package("parked_lib", "import os\nrun = os.environ.get('RUN_NAME')")
     train = first.program(
         "train.py",
@@ -102,7 +102,7 @@ def test_a_variable_that_differs_each_run_ends_what_is_imported_early(first):
 
 
 # What needs the value is imported by the program, and nothing else is held up.
-def test_a_secret_that_a_program_sets_is_in_no_list(every):
+def test_list_omits_value_of_secret_variable(every):
     every.package("parked_lib", "import os\nkey = os.environ.get('LIB_API_KEY')")
     every.package("other", "")
     train = every.program(
@@ -122,7 +122,7 @@ def test_a_secret_that_a_program_sets_is_in_no_list(every):
     assert "exclude parked_lib" in every.learnt() and "exclude other" not in every.learnt()
 
 
-def test_the_programs_own_modules_are_read_anew(first):
+def test_parked_start_reads_program_module_edited_while_parked(first):
     first.program("own.py", "text = 'old'")
     train = first.program("train.py", "import own, colorsys; print(own.text)")
     first.record(train)
@@ -134,7 +134,7 @@ def test_the_programs_own_modules_are_read_anew(first):
         assert process.result() == (0, "new and longer\n", "")
 
 
-def test_an_editable_install_is_the_programs_own(first):
+def test_parked_start_reads_editable_install_edited_while_parked(first):
     first.program("source/own.py", "text = 'old'")
     (first.packages / "__editable__.own.pth").write_text(f"{first.home}/source\n")
     train = first.program("train.py", "import own, colorsys; print(own.text)")
@@ -147,7 +147,7 @@ def test_an_editable_install_is_the_programs_own(first):
         assert process.result() == (0, "new and longer\n", "")
 
 
-def test_an_installed_module_that_changed_meanwhile_is_read_anew(every):
+def test_parked_start_reads_installed_module_edited_while_parked(every):
     every.package("parked_lib", "text = 'old'")
     train = every.program(
         "train.py", "import os, parked_lib; print(parked_lib.text, os.environ['MASTER_PORT'])"
@@ -160,7 +160,7 @@ def test_an_installed_module_that_changed_meanwhile_is_read_anew(every):
         assert process.result() == (0, "new and longer 47\n", "")
 
 
-def test_a_start_anew_has_no_file_more_than_a_plain_one(first):
+def test_re_executed_interpreter_has_same_descriptors_as_plain_start(first):
     first.package("parked_lib", "")
     code = "import os, parked_lib; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
     plain = first.run("-c", code)
@@ -172,7 +172,7 @@ def test_a_start_anew_has_no_file_more_than_a_plain_one(first):
         assert process.result() == plain
 
 
-def test_a_fork_of_an_installed_package_wins_as_ever(first):
+def test_package_fork_on_sys_path_shadows_installed_package(first):
     first.package("fork_lib", "print('the installed one')")
     first.package("other", "import fork_lib")
     first.program("forks/fork_lib.py", "print('the fork')")
@@ -183,7 +183,7 @@ def test_a_fork_of_an_installed_package_wins_as_ever(first):
     assert run_parked(first, train)[1] == (0, "the fork\n", "")
 
 
-def test_a_programs_module_named_like_a_standard_one_wins_as_ever(every):
+def test_program_module_shadows_standard_module_of_same_name(every):
     every.package("other", "import queue\nprint(queue.who)")
     every.program("queue.py", "who = 'the program itself'")
     every.program("json.py", "who = 'the program itself'")
@@ -195,7 +195,7 @@ def test_a_programs_module_named_like_a_standard_one_wins_as_ever(every):
 
 
 @pytest.mark.parametrize("names", [["exclude fork_lib"], ["exclude other"]])
-def test_what_the_user_excludes_is_not_imported_early_nor_what_needs_it(first, names):
+def test_parked_interpreter_skips_excluded_package_and_its_importers(first, names):
     first.package("fork_lib", "")
     first.package("other", "import fork_lib")
     first.learn(*names, "colorsys", "fork_lib", "other")
@@ -205,7 +205,7 @@ def test_what_the_user_excludes_is_not_imported_early_nor_what_needs_it(first, n
     assert parked == (0, want, "")
 
 
-def test_a_package_that_would_do_without_an_excluded_one_is_left_to_the_program(first):
+def test_parked_interpreter_skips_package_with_optional_import_of_excluded_package(first):
     first.package("fork_lib", "")
     first.package("other", "try: import fork_lib\nexcept ImportError: fork_lib = None")
     first.learn("exclude fork_lib", "colorsys", "other")
@@ -214,7 +214,7 @@ def test_a_package_that_would_do_without_an_excluded_one_is_left_to_the_program(
     assert "exclude other" in first.learnt()
 
 
-def test_asking_whether_an_excluded_package_exists_is_no_import_of_it(first):
+def test_find_spec_of_excluded_package_does_not_count_as_import(first):
     first.package("fork_lib", "")
     first.package("other", "import importlib.util\nhas = importlib.util.find_spec('fork_lib')")
     first.learn("exclude fork_lib", "other")
@@ -223,7 +223,7 @@ def test_asking_whether_an_excluded_package_exists_is_no_import_of_it(first):
     assert (ready["modules"], parked) == (1, (0, "False True\n", ""))
 
 
-def test_a_package_that_is_gone_is_told_and_left_out(first):
+def test_parked_interpreter_reports_and_skips_missing_package(first):
     first.learn("colorsys", "gone_lib", "gone_lib.part")
     ready, parked = run_parked(first, "-c", "print('ran')")
     assert (ready["modules"], ready["failed"]) == (1, ["gone_lib", "gone_lib.part"])
@@ -232,7 +232,7 @@ def test_a_package_that_is_gone_is_told_and_left_out(first):
 
 # Python warns of one that was, and runs it a second time.
 @pytest.mark.parametrize("name", ["parked_lib", "parked_lib.train"])
-def test_a_module_that_a_program_runs_by_name_is_not_imported_before(first, name):
+def test_parked_interpreter_never_imports_module_run_with_dash_m(first, name):
     text = "import other\nif __name__ == '__main__': import wave, sched\nprint(__name__)"
     first.package(name.replace(".", "/"), text)
     if "." in name:
@@ -244,14 +244,14 @@ def test_a_module_that_a_program_runs_by_name_is_not_imported_before(first, name
     assert run_parked(first, "-m", name)[1] == plain
 
 
-def test_a_list_with_a_torn_line_or_nonsense_in_it_does_no_harm(first):
+def test_parked_interpreter_ignores_torn_and_malformed_lines_of_list(first):
     first.list.write_bytes(b"colorsys\n\xff\xfe bad\n..\n\nenv\nenv A\nunknown word\nwave")
     ready, parked = run_parked(first, "-c", "print('ran')")
     assert ready["modules"] == 1
     assert parked == (0, "ran\n", "")
 
 
-def test_what_differs_on_each_rank_or_in_each_generation_is_not_replayed(first):
+def test_list_omits_variables_of_rank_and_generation(first):
     first.package("parked_lib", "")
     train = first.program(
         "train.py",
@@ -262,7 +262,7 @@ def test_what_differs_on_each_rank_or_in_each_generation_is_not_replayed(first):
     assert [line for line in first.learnt() if "=" in line] == ["env MINE=7"]
 
 
-def test_children_of_a_recording_program_neither_record_nor_hold_its_list_open(first):
+def test_forked_child_records_no_imports_and_exec_closes_list(first):
     first.package("parked_lib", "")
     first.package("childs_lib", "")
     code = (
@@ -275,13 +275,13 @@ def test_children_of_a_recording_program_neither_record_nor_hold_its_list_open(f
     assert "parked_lib" in first.learnt() and "childs_lib" not in first.learnt()
 
 
-def test_a_list_has_an_end(first):
+def test_recording_stops_when_list_holds_20000_names(first):
     first.learn(*(f"module{number}" for number in range(20001)))
     assert first.record("-c", "import colorsys, wave, sched, queue; print(1)") == (0, "1\n", "")
     assert not {"wave", "sched"} & set(first.learnt())
 
 
-def test_a_spare_that_begins_anew_as_the_rank_goes_on_recording(first):
+def test_re_executed_rank_keeps_recording_imports(first):
     first.package("parked_lib", "text = 'old'")
     first.package("other", "")
     train = first.program("train.py", "import parked_lib, other, colorsys; print(parked_lib.text)")
@@ -294,12 +294,12 @@ def test_a_spare_that_begins_anew_as_the_rank_goes_on_recording(first):
     assert "other" in first.learnt()
 
 
-def test_a_recording_program_finds_its_first_file_where_it_expects_it(first):
+def test_first_file_of_recording_program_gets_descriptor_3(first):
     code = "import os; print(os.open('/dev/null', os.O_RDONLY))"
     assert first.record("-c", code) == (0, "3\n", "")
 
 
-def test_a_program_that_closes_all_files_finds_what_it_imports_next(every):
+def test_recording_program_that_closes_all_files_still_imports_modules(every):
     train = every.program(
         "train.py",
         "import os, sys\nos.closerange(3, 300)\nimport colorsys\n"
@@ -309,7 +309,7 @@ def test_a_program_that_closes_all_files_finds_what_it_imports_next(every):
     assert every.record(train) == (0, "True\n", "")
 
 
-def test_nothing_is_recorded_into_a_file_that_the_program_opened_itself(first):
+def test_recorder_never_writes_to_file_that_replaced_its_descriptor(first):
     first.package("parked_lib", "")
     code = (
         "import os\nos.closerange(3, 300)\nfd = os.open('mine', os.O_WRONLY | os.O_CREAT)\n"

@@ -20,252 +20,252 @@ MUTANTS = {
     "goes on after a probe": (
         'os.write(fd, answer.encode("ascii"))\n    os._exit(0)',
         'os.write(fd, answer.encode("ascii"))\n    return None',
-        "test_park.py::test_a_probe_is_answered_before_anything_of_the_users_runs",
+        "test_park.py::test_hook_answers_probe_and_never_runs_user_code",
     ),
     "runs the program when it fails itself": (
         "traceback.print_exc()\n    os._exit(_LOST)",
         "traceback.print_exc()\n    _error = None",
-        "test_park.py::test_nonsense_never_runs_the_program",
+        "test_park.py::test_interpreter_with_malformed_prestart_variable_never_runs_program",
     ),
     "fails a program that it only looks at": (
         "    except Exception:\n        pass  # a job without its list",
         "    except OSError:\n        pass  # a job without its list",
-        "test_park.py::test_a_program_runs_as_ever_beside_a_hook_that_fails",
+        "test_park.py::test_program_runs_when_recording_hook_fails",
     ),
     "parks any Python": (
         "if sys.version_info < (3, 8):",
         "if False:",
-        "test_park.py::test_a_python_that_cannot_be_parked",
+        "test_park.py::test_python_older_than_3_8_runs_program_and_refuses_to_park",
     ),
     "believes whatever comes for go": (
         'if key != "go":',
         "if False:",
-        "test_park.py::test_nonsense_at_go_never_runs_the_program",
+        "test_park.py::test_interpreter_with_malformed_go_message_never_runs_program",
     ),
     "outlives its agent": (
         "if not got:\n                os._exit(0)",
         "if not got:\n                return False",
-        "test_park.py::test_an_agent_that_is_gone_ends_it_while_it_imports_too",
+        "test_park.py::test_importing_interpreter_exits_silently_when_agent_closes_socket",
     ),
     "imports on when it is to go": (
         "if self.listen(wait=False):\n                break",
         "if self.listen(wait=False):\n                pass",
-        "test_park.py::test_a_go_that_comes_early_ends_the_imports",
+        "test_park.py::test_early_go_message_stops_remaining_imports",
     ),
     "overlooks who asks for what comes late": (
         "if text.startswith(_LATE) or text in self.secrets:",
         "if text in self.secrets:",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "overlooks who asks for a secret": (
         "if text.startswith(_LATE) or text in self.secrets:",
         "if text.startswith(_LATE):",
-        "test_learn.py::test_a_secret_that_a_program_sets_is_in_no_list",
+        "test_learn.py::test_list_omits_value_of_secret_variable",
     ),
     "writes secrets down": (
         "return any(word.endswith(_SECRETS)",
         "return False and any(word.endswith(_SECRETS)",
-        "test_learn.py::test_a_secret_that_a_program_sets_is_in_no_list",
+        "test_learn.py::test_list_omits_value_of_secret_variable",
     ),
     "overlooks what an import changes": (
         "if value != state[what]:",
         "if False:",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "keeps the folder of an import that changed it": (
         "os.chdir(self.directory)",
         "pass",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "keeps signals ignored that an import ignored": (
         "signals.signal(number, signals.SIG_DFL)",
         "pass",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "begins anew without the environment it was given": (
         "environment = dict(self.environment)",
         "environment = dict(os.environ._data)",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "overlooks children": (
         "raise _Unparkable(_STARTS % name, _top(name))",
         "return",
-        "test_park.py::test_an_import_that_starts_a_process_says_so_and_never_runs_on",
+        "test_park.py::test_parked_interpreter_reports_import_that_starts_process_and_exits",
     ),
     "overlooks a daemon that was started": (
         "or self.mark in environment.split",
         "or False and self.mark in environment.split",
-        "test_park.py::test_an_import_that_leaves_a_daemon",
+        "test_park.py::test_parked_interpreter_reports_import_that_leaves_daemon_and_exits",
     ),
     "overlooks a daemon that was forked": (
         "return forked or",
         "return",
-        "test_park.py::test_an_import_that_leaves_a_daemon",
+        "test_park.py::test_parked_interpreter_reports_import_that_leaves_daemon_and_exits",
     ),
     "takes every new process for an import's": (
         "if any(pid.isdigit() and self._is_ours(pid)",
         "if any(pid.isdigit()",
-        "test_park.py::test_a_daemon_of_another_program",
+        "test_park.py::test_parked_interpreter_ignores_daemon_of_other_program",
     ),
     "looks for what the last package left no more": (
         "        left.check(None)\n",
         "",
-        "test_park.py::test_an_import_that_leaves_a_daemon_last",
+        "test_park.py::test_parked_interpreter_reports_daemon_of_last_import",
     ),
     "shows the program its mark": (
         "        os.environ.pop(_MARK, None)\n",
         "",
-        "test_park.py::test_what_an_import_starts_is_marked",
+        "test_park.py::test_lockstep_parked_variable_exists_only_during_early_imports",
     ),
     "holds the GPU beside the rank": (
         "for path in sorted(_opened() - self.devices):",
         "for path in ():",
-        "test_park.py::test_an_import_that_opens_the_gpus_driver",
+        "test_park.py::test_parked_interpreter_leaves_import_that_opens_gpu_driver_to_program",
     ),
     "hands files of its imports on to a start anew": (
         "os.set_inheritable(fd, False)\n        if mode",
         "pass\n        if mode",
-        "test_park.py::test_an_import_that_opens_the_gpus_driver",
+        "test_park.py::test_parked_interpreter_leaves_import_that_opens_gpu_driver_to_program",
     ),
     "keeps to itself why it begins anew": (
         "(_quoted(self.nonce), _quoted(why)))\n        os.execve",
         "(_quoted(self.nonce), _quoted('')))\n        os.execve",
-        "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
+        "test_park.py::test_parked_interpreter_leaves_unsafe_import_to_program",
     ),
     "parks in a fork, too": (
         "if os.getpid() != self.pid:\n            os._exit(_LOST)",
         "if False:\n            os._exit(_LOST)",
-        "test_park.py::test_a_fork_inside_an_import_that_comes_back_does_not_park_twice",
+        "test_park.py::test_child_forked_by_import_never_parks",
     ),
     "imports what is excluded by way of another": (
         "if _top(name) in self.excluded and",
         "if False and",
-        "test_learn.py::test_what_the_user_excludes_is_not_imported_early_nor_what_needs_it",
+        "test_learn.py::test_parked_interpreter_skips_excluded_package_and_its_importers",
     ),
     "takes a question for an import": (
         'sys._getframe(2).f_code.co_name != "find_spec"',
         "True",
-        "test_learn.py::test_asking_whether_an_excluded_package_exists_is_no_import_of_it",
+        "test_learn.py::test_find_spec_of_excluded_package_does_not_count_as_import",
     ),
     "holds back what an import prints": (
         "if stream is not None:\n            stream.flush()",
         "pass",
-        "test_park.py::test_what_an_import_prints_is_out_before_it_is_ready",
+        "test_park.py::test_parked_interpreter_flushes_import_output_before_ready_message",
     ),
     "lets the collector look at what it imported": (
         "gc.freeze()",
         "pass",
-        "test_park.py::test_what_was_imported_is_frozen_until_the_program_ends",
+        "test_park.py::test_early_imports_stay_frozen_in_gc_until_program_ends",
     ),
     "leaves that frozen at the end": (
         "atexit.register(gc.unfreeze)",
         "pass",
-        "test_park.py::test_what_was_imported_is_frozen_until_the_program_ends",
+        "test_park.py::test_early_imports_stay_frozen_in_gc_until_program_ends",
     ),
     "leaves the collector off": (
         "if collects:\n        gc.enable()",
         "pass",
-        "test_equal.py::test_each_way_to_name_a_program_is_as_a_plain_start",
+        "test_equal.py::test_parked_start_of_each_program_form_matches_plain_start",
     ),
     "lets all ranks go at once": (
         'os.environ.get("RANK", "0") != "0"',
         'os.environ.get("RANK", "0") == "x"',
-        "test_park.py::test_rank_0_is_ahead_of_the_others_which_ask_for_it",
+        "test_park.py::test_rank_0_starts_50_ms_before_other_ranks",
     ),
     "stays on sys.path": (
         "sys.path.remove(_HERE)",
         "pass",
-        "test_equal.py::test_each_way_to_name_a_program_is_as_a_plain_start",
+        "test_equal.py::test_parked_start_of_each_program_form_matches_plain_start",
     ),
     "keeps its share of PYTHONPATH": (
         'del os.environ["PYTHONPATH"]\n',
         "pass\n",
-        "test_equal.py::test_each_way_to_name_a_program_is_as_a_plain_start",
+        "test_equal.py::test_parked_start_of_each_program_form_matches_plain_start",
     ),
     "leaves the user's own hook out": (
         "        import sitecustomize  # noqa: F401\n",
         "        pass\n",
-        "test_park.py::test_the_users_own_hook_runs_once_and_fails_as_ever",
+        "test_park.py::test_sitecustomize_of_user_runs_once_and_fails_as_in_plain_start",
     ),
     "keeps its socket for whom it becomes": (
         "os.close(self.fd)\n        if files",
         "if files",
-        "test_equal.py::test_each_way_to_name_a_program_is_as_a_plain_start",
+        "test_equal.py::test_parked_start_of_each_program_form_matches_plain_start",
     ),
     "hands its socket on to a start anew": (
         "os.set_inheritable(fd, False)\n\n    def say",
         "pass\n\n    def say",
-        "test_learn.py::test_a_start_anew_has_no_file_more_than_a_plain_one",
+        "test_learn.py::test_re_executed_interpreter_has_same_descriptors_as_plain_start",
     ),
     "takes the old file for the new one": (
         "if any(_file_state(file) != state for file, state in files.items()):",
         "if False:",
-        "test_learn.py::test_an_installed_module_that_changed_meanwhile_is_read_anew",
+        "test_learn.py::test_parked_start_reads_installed_module_edited_while_parked",
     ),
     "leaves variables as imports want them": (
         "for name, value in replayed.items():",
         "for name, value in ():",
-        "test_learn.py::test_a_variable_set_before_an_import_is_set_for_that_import_alone",
+        "test_learn.py::test_parked_interpreter_sets_recorded_variable_only_during_imports",
     ),
     "imports without the variables": (
         "self._replay(name, value, replayed)\n                continue",
         "continue",
-        "test_learn.py::test_a_variable_set_before_an_import_is_set_for_that_import_alone",
+        "test_learn.py::test_parked_interpreter_sets_recorded_variable_only_during_imports",
     ),
     "replays a variable that differs each run": (
         'line = "volatile " + name',
         "pass",
-        "test_learn.py::test_a_variable_that_differs_each_run_ends_what_is_imported_early",
+        "test_learn.py::test_variable_that_differs_in_each_run_stops_early_imports",
     ),
     "replays what differs on each rank": (
         "if same or name.startswith(_LATE) or name in _OWN:",
         "if same:",
-        "test_learn.py::test_what_differs_on_each_rank_or_in_each_generation_is_not_replayed",
+        "test_learn.py::test_list_omits_variables_of_rank_and_generation",
     ),
     "learns the program's own modules": (
         "elif _installed(spec):",
         "elif True:",
-        "test_learn.py::test_an_editable_install_is_the_programs_own",
+        "test_learn.py::test_parked_start_reads_editable_install_edited_while_parked",
     ),
     "learns what -m runs": (
         "if main is not None:",
         "if False:",
-        "test_learn.py::test_a_module_that_a_program_runs_by_name_is_not_imported_before",
+        "test_learn.py::test_parked_interpreter_never_imports_module_run_with_dash_m",
     ),
     "records in children": (
         "if os.getpid() == self.pid:",
         "if self.pid:",
-        "test_learn.py::test_children_of_a_recording_program",
+        "test_learn.py::test_forked_child_records_no_imports_and_exec_closes_list",
     ),
     "writes into a file of the program's": (
         "if self._identity() != self.file:",
         "if False:",
-        "test_learn.py::test_nothing_is_recorded_into_a_file_that_the_program_opened_itself",
+        "test_learn.py::test_recorder_never_writes_to_file_that_replaced_its_descriptor",
     ),
     "leaves sys.meta_path while importlib goes through it": (
         "        self.pid = None\n",
         "        sys.meta_path.remove(self)\n",
-        "test_learn.py::test_a_program_that_closes_all_files_finds_what_it_imports_next",
+        "test_learn.py::test_recording_program_that_closes_all_files_still_imports_modules",
     ),
     "takes the first file's number": (
         "os.dup2(fd, high, inheritable=False)",
         "return fd",
-        "test_learn.py::test_a_recording_program_finds_its_first_file_where_it_expects_it",
+        "test_learn.py::test_first_file_of_recording_program_gets_descriptor_3",
     ),
     "lets its list grow": (
         "if len(self.seen) > _MOST_NAMES:",
         "if False:",
-        "test_learn.py::test_a_list_has_an_end",
+        "test_learn.py::test_recording_stops_when_list_holds_20000_names",
     ),
     "forgets to record when it begins anew": (
         'self.start_over("record:-1::" + self.path if self.record else "")',
         'self.start_over("")',
-        "test_learn.py::test_a_spare_that_begins_anew_as_the_rank_goes_on_recording",
+        "test_learn.py::test_re_executed_rank_keeps_recording_imports",
     ),
     "shows the program a module it did not import": (
         'del sys.modules["faulthandler"]',
         "pass",
-        "test_equal.py::test_a_process_answers_for_its_stacks",
+        "test_equal.py::test_process_and_forked_child_write_stacks_to_separate_files",
     ),
 }
 
@@ -274,7 +274,7 @@ TRIED = list(MUTANTS)[::1 if os.environ.get("LOCKSTEP_HOOK_MUTANTS") == "all" el
 
 
 @pytest.mark.parametrize("what", TRIED)
-def test_a_hook_is_caught_that(what, tmp_path):
+def test_named_tests_fail_on_mutated_hook(what, tmp_path):
     text, instead, tests = MUTANTS[what]
     whole = HOOK.read_text()
     assert whole.count(text) == 1, "the hook has changed: what is the mutant to change now?"

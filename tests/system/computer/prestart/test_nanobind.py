@@ -25,7 +25,7 @@ def nanobind(tmp_path):
     return environment
 
 
-def test_it_ends_without_a_word_as_after_a_plain_start(nanobind):
+def test_parked_program_with_nanobind_library_exits_without_leak_report(nanobind):
     train = nanobind.program("train.py", TRAIN)
     plain = nanobind.record(train)
     assert plain == (0, "lief._lief.PE\n", "") and "lief" in nanobind.learnt()

@@ -77,7 +77,7 @@ def import_on(environment):
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_an_import_that_changes_its_process_is_left_to_the_program(first, what):
+def test_parked_interpreter_leaves_unsafe_import_to_program(first, what):
     first.package("hostile", HOSTILE[what])
     train = first.program("train.py", LOOK)
     plain = first.run(train, extra={"MASTER_PORT": "4711"})
@@ -92,7 +92,7 @@ def test_an_import_that_changes_its_process_is_left_to_the_program(first, what):
     assert "exclude hostile" in first.learnt()
 
 
-def test_what_needs_such_an_import_is_left_out_too(every):
+def test_parked_interpreter_skips_packages_that_need_unsafe_import(every):
     every.package("hostile", "import os; os.chdir('/')")
     every.package("middle", "import hostile")
     every.package("outer", "import middle")
@@ -103,7 +103,7 @@ def test_what_needs_such_an_import_is_left_out_too(every):
         assert process.result() == (0, f"{every.home} False\n", "")
 
 
-def test_an_import_that_starts_a_process_says_so_and_never_runs_on(first):
+def test_parked_interpreter_reports_import_that_starts_process_and_exits(first):
     # A child is found whatever its environment says.
     first.package("hostile", "import subprocess; subprocess.Popen(['/bin/sleep', '60'], env={})")
     first.learn("hostile")
@@ -132,7 +132,7 @@ DAEMONS = {
 
 
 @pytest.mark.parametrize("what", DAEMONS)
-def test_an_import_that_leaves_a_daemon_says_so_and_never_runs_on(first, what):
+def test_parked_interpreter_reports_import_that_leaves_daemon_and_exits(first, what):
     first.package("daemon", textwrap.dedent(DAEMONS[what]))
     first.learn("colorsys", "daemon", "wave")
     with first.park("-c", "print('ran')") as process:
@@ -145,7 +145,7 @@ def test_an_import_that_leaves_a_daemon_says_so_and_never_runs_on(first, what):
     assert "exclude daemon" in first.learnt()
 
 
-def test_an_import_that_leaves_a_daemon_last_is_found_too(first):
+def test_parked_interpreter_reports_daemon_of_last_import(first):
     first.package("daemon", DAEMONS["a program"])
     first.learn("colorsys", "daemon")
     with first.park("-c", "print('ran')") as process:
@@ -154,7 +154,7 @@ def test_an_import_that_leaves_a_daemon_last_is_found_too(first):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_daemon_of_another_program_is_not_an_imports(first):
+def test_parked_interpreter_ignores_daemon_of_other_program(first):
     code = "import subprocess; subprocess.check_call(['sh', '-c', 'sleep 60 &'])"
     first.package("slow", SLOW)
     first.learn("slow", "colorsys")
@@ -168,7 +168,7 @@ def test_a_daemon_of_another_program_is_not_an_imports(first):
             assert process.result() == (0, "ran\n", "")
 
 
-def test_what_an_import_starts_is_marked_and_the_program_sees_no_mark(first):
+def test_lockstep_parked_variable_exists_only_during_early_imports(first):
     first.package("early", "import os; mark = os.environ.get('LOCKSTEP_PARKED')")
     first.learn("early")
     code = "import early, os; print(early.mark, sorted(n for n in os.environ if n[:8] == 'LOCKSTEP'))"
@@ -192,7 +192,7 @@ DRIVERS = {
 
 
 @pytest.mark.parametrize("how", DRIVERS)
-def test_an_import_that_opens_the_gpus_driver_is_left_to_the_program(first, how):
+def test_parked_interpreter_leaves_import_that_opens_gpu_driver_to_program(first, how):
     if subprocess.run([*WITH_A_GPU, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no mount namespace of one's own here")
     first.package("cuda_at_import", DRIVERS[how])
@@ -209,7 +209,7 @@ def test_an_import_that_opens_the_gpus_driver_is_left_to_the_program(first, how)
     assert "exclude cuda_at_import" in first.learnt()
 
 
-def test_a_fork_inside_an_import_that_comes_back_does_not_park_twice(first):
+def test_child_forked_by_import_never_parks(first):
     first.package("hostile", "import os; child = os.fork()\nif child: os.waitpid(child, 0)")
     first.learn("hostile", "colorsys")
     with first.park("-c", "print('ran')") as process:
@@ -218,7 +218,7 @@ def test_a_fork_inside_an_import_that_comes_back_does_not_park_twice(first):
         assert process.result() == (0, "ran\n", "")
 
 
-def test_what_an_import_prints_is_out_before_it_is_ready(first):
+def test_parked_interpreter_flushes_import_output_before_ready_message(first):
     first.package("hostile", "print('x' * 10000)")
     first.learn("hostile")
     with first.park("-c", "print('ran')") as process:
@@ -228,7 +228,7 @@ def test_what_an_import_prints_is_out_before_it_is_ready(first):
         assert process.result() == (0, "ran\n", "")
 
 
-def test_a_spare_that_its_agent_lets_go_ends_without_a_word(every):
+def test_parked_interpreter_exits_silently_when_agent_closes_socket(every):
     every.learn("colorsys")
     with every.park("-c", "print('ran')") as process:
         process.ready()
@@ -236,7 +236,7 @@ def test_a_spare_that_its_agent_lets_go_ends_without_a_word(every):
         assert process.result() == (0, "", "")
 
 
-def test_an_agent_that_is_gone_ends_it_while_it_imports_too(first):
+def test_importing_interpreter_exits_silently_when_agent_closes_socket(first):
     first.package("slow", SLOW)
     first.learn("slow", "colorsys")
     with first.park("-c", "print('ran')") as process:
@@ -246,7 +246,7 @@ def test_an_agent_that_is_gone_ends_it_while_it_imports_too(first):
         assert process.result() == (0, "", "")
 
 
-def test_a_go_that_comes_early_ends_the_imports(every):
+def test_early_go_message_stops_remaining_imports(every):
     every.package("slow", SLOW)
     every.package("later", "print('too late')")
     every.learn("slow", "later")
@@ -259,7 +259,7 @@ def test_a_go_that_comes_early_ends_the_imports(every):
         assert process.result() == (0, "4711 True\n", "")
 
 
-def test_a_go_that_comes_while_an_import_fails_is_a_plain_start(first):
+def test_go_message_during_unsafe_import_leads_to_plain_start(first):
     first.package("hostile", SLOW + "os.chdir('/')")
     first.learn("hostile", "colorsys")
     code = "import os; print(os.getcwd(), os.environ['MASTER_PORT'], os.environ.get('PYTHONPATH'))"
@@ -271,19 +271,19 @@ def test_a_go_that_comes_while_an_import_fails_is_a_plain_start(first):
 
 
 @pytest.mark.parametrize("value", ["pa", "park:99:n:l", "park:x:n:l", "park", "unknown:3:n:l"])
-def test_nonsense_never_runs_the_program(first, value):
+def test_interpreter_with_malformed_prestart_variable_never_runs_program(first, value):
     result = first.run("-c", "print('ran')", mode=value)
     assert (result[0], result[1]) == (70, "")
 
 
-def test_nonsense_at_go_never_runs_the_program(first):
+def test_interpreter_with_malformed_go_message_never_runs_program(first):
     with first.park("-c", "print('ran')") as process:
         process.ready()
         process.socket.sendall(b'{"gone": {}}\n')
         assert process.result()[:2] == (70, "")
 
 
-def test_variables_of_every_kind_arrive(every):
+def test_program_receives_variables_of_go_message_unchanged(every):
     values = {"A": "a\"\\\n\t\u00fc\U0001f600", "EMPTY": "", "PYTHONHASHSEED": "1", "B-C": "{}, "}
     code = "import json, os; print(json.dumps([os.environ.get(n) for n in %r]))" % list(values)
     with every.park("-c", code, extra={"PYTHONUTF8": "1"}) as process:
@@ -295,7 +295,7 @@ def test_variables_of_every_kind_arrive(every):
 
 
 @pytest.mark.parametrize("rank, pauses", [("0", []), ("3", [0.05]), (None, [])])
-def test_rank_0_is_ahead_of_the_others_which_ask_for_it(first, rank, pauses):
+def test_rank_0_starts_50_ms_before_other_ranks(first, rank, pauses):
     text = """
         import time
         pauses, sleep = [], time.sleep
@@ -310,7 +310,7 @@ def test_rank_0_is_ahead_of_the_others_which_ask_for_it(first, rank, pauses):
         assert process.result() == (0, f"{pauses}\n", "")
 
 
-def test_a_probe_is_answered_before_anything_of_the_users_runs(every):
+def test_hook_answers_probe_and_never_runs_user_code(every):
     every.program("own/sitecustomize.py", "print('user')")
     extra = {"PYTHONPATH": str(every.home / "own")}
     with every.park("-c", "print('ran')", mode="probe", extra=extra) as process:
@@ -324,7 +324,7 @@ LEAVES_ITSELF = "import os, subprocess; print(sorted(set(os.environ) & {'PYTHONP
 
 
 @pytest.mark.parametrize("version", OLD_PYTHONS or [pytest.param("", marks=pytest.mark.skip)])
-def test_a_python_that_cannot_be_parked_runs_its_program_as_ever_and_says_why(first, version):
+def test_python_older_than_3_8_runs_program_and_refuses_to_park(first, version):
     first.python = OLD_PYTHONS[version]
     assert first.record("-c", LEAVES_ITSELF) == (0, "[]\n", "")
     assert not first.list.exists()
@@ -336,7 +336,7 @@ def test_a_python_that_cannot_be_parked_runs_its_program_as_ever_and_says_why(fi
         assert process.result()[:2] == (70, "")
 
 
-def test_a_program_runs_as_ever_beside_a_hook_that_fails(every):
+def test_program_runs_when_recording_hook_fails(every):
     """As with the `site` of old virtual environments, which has no getsitepackages()."""
     own = "lambda *words, f=site.getsitepackages: f(*words) if words else 1 / 0"
     (every.packages / "own.pth").write_text(f"import site; site.getsitepackages = {own}\n")
@@ -346,14 +346,14 @@ def test_a_program_runs_as_ever_beside_a_hook_that_fails(every):
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
-def test_a_python_that_ignores_the_hook_does_not_answer(first, option):
+def test_python_that_ignores_hook_does_not_answer_probe(first, option):
     with first.park(option, "-c", "pass", mode="probe") as process:
         assert process.message() is None
         assert process.result()[0] == 0
 
 
 @pytest.mark.parametrize("options", ["-s", "-u", "-X dev", "-W error", "-O", "-B"])
-def test_other_options_hold(first, options):
+def test_parked_start_accepts_other_python_options(first, options):
     first.learn("colorsys")
     with first.park(*options.split(), "-c", "print('ran')") as process:
         process.ready()
@@ -362,7 +362,7 @@ def test_other_options_hold(first, options):
 
 
 @pytest.mark.parametrize("text", ["import os; os.environ['OWN'] = 'x'", "raise ValueError('own')"])
-def test_the_users_own_hook_runs_once_and_fails_as_ever(every, text):
+def test_sitecustomize_of_user_runs_once_and_fails_as_in_plain_start(every, text):
     own = every.program("own/sitecustomize.py", f"print('own')\n{text}")
     extra = {"PYTHONPATH": os.path.dirname(own)}
     every.learn("colorsys")
@@ -375,7 +375,7 @@ def test_the_users_own_hook_runs_once_and_fails_as_ever(every, text):
         assert process.result() == plain
 
 
-def test_a_users_hook_that_exits_ends_the_spare(first):
+def test_sitecustomize_that_exits_ends_parked_interpreter(first):
     own = first.program("own/sitecustomize.py", "import sys; sys.exit(4)")
     extra = {"PYTHONPATH": os.path.dirname(own)}
     plain = first.run("-c", "print('ran')", extra=extra)
@@ -386,7 +386,7 @@ def test_a_users_hook_that_exits_ends_the_spare(first):
 
 
 # Some libraries take what is frozen at the end for leaks.
-def test_what_was_imported_is_frozen_until_the_program_ends(first):
+def test_early_imports_stay_frozen_in_gc_until_program_ends(first):
     text = "import atexit, gc\natexit.register(lambda: print(gc.get_freeze_count()))"
     own = first.program("own/sitecustomize.py", text)  # registered first, so it is called last
     first.learn("colorsys")

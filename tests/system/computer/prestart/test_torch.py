@@ -74,7 +74,7 @@ def train(environment, words, port, mode=None):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_training_is_the_same_to_the_last_bit(torch, method):
+def test_parked_start_trains_torch_model_to_same_bits_as_plain_start(torch, method):
     from ports import free_port
 
     words = [torch.program("train.py", TRAIN), method]
@@ -90,7 +90,7 @@ def test_training_is_the_same_to_the_last_bit(torch, method):
         assert [one.result(), two.result()] == plain
 
 
-def test_it_sleeps_while_it_is_parked(torch):
+def test_parked_interpreter_with_torch_imported_sleeps(torch):
     torch.learn("torch", "torch.distributed", "numpy")
     with torch.park("-c", "import torch; print(torch.__version__ > '')") as process:
         process.ready()

@@ -25,7 +25,7 @@ def bench(only, **options):
         process.wait()
 
 
-def test_sigterm_to_the_program_alone_ends_it_and_its_workers():
+def test_sigterm_to_main_process_alone_ends_benchmark_and_its_workers():
     with bench("processes") as process:
 
         def stop_a_worker():
@@ -43,7 +43,7 @@ def test_sigterm_to_the_program_alone_ends_it_and_its_workers():
         assert not pathlib.Path(f"/proc/{worker}").exists()
 
 
-def test_a_hang_up_that_nohup_ignores_stays_ignored():
+def test_benchmark_under_nohup_keeps_ignoring_sighup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with bench("baseline") as process:

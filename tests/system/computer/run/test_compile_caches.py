@@ -42,7 +42,7 @@ def environment(folder, name):
     return str(folder / "bin" / "python3")
 
 
-def test_a_new_run_finds_what_an_earlier_one_compiled_and_no_locks(tmp_path):
+def test_run_keeps_compiled_kernels_without_locks_and_next_run_reuses_them(tmp_path):
     python = environment(tmp_path / "image", "torch-2.0")
     first = start(tmp_path, python)
     assert "it finds nothing" in first
@@ -57,7 +57,7 @@ def test_a_new_run_finds_what_an_earlier_one_compiled_and_no_locks(tmp_path):
     assert "compile caches kept in" not in again
 
 
-def test_what_another_image_compiled_is_not_used(tmp_path):
+def test_run_ignores_kernels_compiled_by_another_image(tmp_path):
     start(tmp_path, environment(tmp_path / "one", "torch-2.0"))
     output = start(tmp_path, environment(tmp_path / "other", "torch-2.1"))
     assert "it finds nothing" in output

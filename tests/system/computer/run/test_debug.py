@@ -33,7 +33,7 @@ def debug(*arguments):
     return done.stdout, done.stderr
 
 
-def test_a_run_on_this_computer_shows_where_each_rank_stands_and_goes_on(tmp_path):
+def test_debug_shows_current_function_of_each_local_rank_and_run_continues(tmp_path):
     mark, end = uuid.uuid4().hex[:8], tmp_path / "end"  # other runs may be under way
     program = tmp_path / "train.py"
     program.write_text(PROGRAM.replace("{mark}", mark))

@@ -17,7 +17,7 @@ COLUMN = 34  # where descriptions begin
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_says_what_each_option_is_for_and_shows_no_name_of_the_code(command):
+def test_help_describes_each_option_and_shows_no_internal_enum_syntax(command):
     program, *words = command
     done = subprocess.run([binary(program), *words, "--help"], capture_output=True, text=True,
                           check=True)

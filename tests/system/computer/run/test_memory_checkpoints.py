@@ -112,7 +112,7 @@ def wait_copied(found, step):
                lambda: f"{wanted}: {[held(folder) for _, folder in found.values()]}")
 
 
-def test_a_dead_process_resumes_from_memory_on_every_machine(job, tmp_path):
+def test_every_rank_resumes_from_memory_after_a_rank_is_killed(job, tmp_path):
     run = job()
     ranks = run.wait_ranks(2)
     wait_committed(run, 4)
@@ -126,7 +126,7 @@ def test_a_dead_process_resumes_from_memory_on_every_machine(job, tmp_path):
         assert "/memory/1-1/" in begins[1][2] and begins[1][2].endswith("/000004.step-4")
 
 
-def test_one_machine_needs_no_other(job, tmp_path):
+def test_killed_rank_of_single_machine_job_resumes_from_memory(job, tmp_path):
     run = job(machines=1)
     ranks = run.wait_ranks(1)
     wait_committed(run, 4, machines=1)
@@ -137,7 +137,7 @@ def test_one_machine_needs_no_other(job, tmp_path):
 
 
 @pytest.mark.parametrize("machine", [0, 1])
-def test_a_lost_machine_gets_its_part_back_from_another(job, tmp_path, machine):
+def test_lost_machine_gets_its_checkpoint_part_back_from_another_machine(job, tmp_path, machine):
     run = job()
     run.wait_ranks(2)
     wait_committed(run, 4)
@@ -150,7 +150,7 @@ def test_a_lost_machine_gets_its_part_back_from_another(job, tmp_path, machine):
     assert [line[1] for line in said(tmp_path, machine, "begins")] == ["0", "4"], output
 
 
-def test_without_a_copy_the_disk_is_what_is_left_and_it_is_said(job, tmp_path):
+def test_job_without_replicas_resumes_from_disk_and_reports_lost_checkpoint(job, tmp_path):
     # What is written next is written after the machine is lost.
     run = job(replicas=0, persist="10s", pause="4,6", last=7, path=tmp_path / "ckpt")
     found = agents(run)
@@ -168,7 +168,7 @@ def test_without_a_copy_the_disk_is_what_is_left_and_it_is_said(job, tmp_path):
     assert "checkpoint step-6 in memory is lost with machine 1" in output
 
 
-def test_success_leaves_the_last_one_in_the_folder(job, tmp_path):
+def test_successful_job_leaves_last_checkpoint_in_checkpoint_folder(job, tmp_path):
     run = job(path=tmp_path / "ckpt", pause=0)
     code, _, output = run.finish()
     assert code == 0, output
@@ -182,7 +182,7 @@ def in_folder(path, step):
     return sorted(file.name for file in (found / "deep").iterdir()) if found.exists() else []
 
 
-def test_an_agent_that_gets_sigterm_stays_until_the_newest_is_in_the_folder(job, tmp_path):
+def test_agent_on_sigterm_writes_newest_memory_checkpoint_to_folder(job, tmp_path):
     path = tmp_path / "ckpt"
     run = job(path=path)
     wait_committed(run, 4)
@@ -194,7 +194,7 @@ def test_an_agent_that_gets_sigterm_stays_until_the_newest_is_in_the_folder(job,
     assert [line[1] for line in said(tmp_path, 0, "begins")] == ["0", "4"], output
 
 
-def test_a_job_that_fails_for_good_leaves_the_newest_in_the_folder(job, tmp_path):
+def test_failed_job_leaves_newest_memory_checkpoint_in_folder(job, tmp_path):
     path = tmp_path / "ckpt"
     run = job(path=path, restarts=0)
     ranks = run.wait_ranks(2)
@@ -205,7 +205,7 @@ def test_a_job_that_fails_for_good_leaves_the_newest_in_the_folder(job, tmp_path
     assert in_folder(path, 4) == ["rank-0", "rank-1"], output
 
 
-def test_a_job_that_fails_says_what_it_could_not_write(job, tmp_path):
+def test_failed_job_reports_memory_checkpoint_that_was_not_written(job, tmp_path):
     path = tmp_path / "ckpt"
     run = job(path=path, restarts=0)
     ranks = run.wait_ranks(2)
@@ -218,7 +218,7 @@ def test_a_job_that_fails_says_what_it_could_not_write(job, tmp_path):
     assert "checkpoint step-4 in memory was not written to" in output
 
 
-def test_what_does_not_fit_is_refused_on_every_machine_with_the_reason(job, tmp_path):
+def test_every_machine_rejects_checkpoint_that_does_not_fit_and_gives_reason(job, tmp_path):
     run = job(size="8Mi", pause=0)
     code, _, output = run.finish()
     assert code == 0, output
@@ -227,7 +227,7 @@ def test_what_does_not_fit_is_refused_on_every_machine_with_the_reason(job, tmp_
         assert refusals and all("memory is full: checkpoint.memory.size is 8 MiB" in line for line in refusals)
 
 
-def test_a_torn_copy_is_never_resumed_from(job, tmp_path):
+def test_job_does_not_resume_from_corrupt_memory_copy(job, tmp_path):
     run = job()
     wait_committed(run, 4)
     found = agents(run)

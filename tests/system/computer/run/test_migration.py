@@ -27,13 +27,13 @@ def convert(pair):
     return lockstep(*arguments)
 
 
-def test_every_launcher_that_is_converted_has_a_pair():
+def test_migration_page_shows_an_example_for_each_launcher():
     assert [pair["name"] for pair in PAIRS] == [
         "SLURM", "mpirun", "horovodrun", "deepspeed", "MPIJob", "JAXJob", "TFJob", "RayJob"]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair["name"])
-def test_what_the_page_shows_is_what_convert_writes(pair):
+def test_convert_writes_the_job_that_migration_page_shows(pair):
     converted = convert(pair)
     assert converted.returncode == 0, converted.stderr
     job = "".join(line for line in converted.stdout.splitlines(True) if not line.startswith("#"))
@@ -41,7 +41,7 @@ def test_what_the_page_shows_is_what_convert_writes(pair):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair["name"])
-def test_validate_takes_it_once_an_image_is_named(pair):
+def test_validate_accepts_converted_job_that_names_an_image(pair):
     job = convert(pair).stdout
     if "  image: " not in job:  # a command line and a script name none
         job = job.replace("\nspec:\n", "\nspec:\n  image: gpt:1\n")

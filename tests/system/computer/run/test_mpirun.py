@@ -32,7 +32,7 @@ def daemons(run):
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_daemons_run_on_every_other_machine_and_the_launchers_end_is_the_jobs(style, tmp_path):
+def test_daemons_run_on_every_other_machine_and_job_succeeds_with_launcher(style, tmp_path):
     run = start(tmp_path, style)
     told = wait_up(tmp_path)
     assert sorted(own["host"].rpartition("-")[2] for own in told) == ["1", "2"]
@@ -44,7 +44,7 @@ def test_daemons_run_on_every_other_machine_and_the_launchers_end_is_the_jobs(st
     assert report["state"] == "Succeeded" and len(report["generations"]) == 1, report
 
 
-def test_a_daemon_that_runs_on_when_the_launcher_ends_well_is_stopped(tmp_path):
+def test_agent_stops_daemon_that_outlives_successful_launcher(tmp_path):
     run = start(tmp_path, "mpich", "leave")
     wait_up(tmp_path)
     (tmp_path / "go").touch()
@@ -52,13 +52,13 @@ def test_a_daemon_that_runs_on_when_the_launcher_ends_well_is_stopped(tmp_path):
     assert (code, report["state"]) == (0, "Succeeded"), output
 
 
-def test_a_machine_that_was_never_asked_fails_the_job(tmp_path):
+def test_job_fails_if_launcher_starts_no_daemon_on_a_machine(tmp_path):
     code, report, output = start(tmp_path, "openmpi5", "skip").finish()
     assert code == 78, output
     assert "never ran anything on machine 1" in output, output
 
 
-def test_a_host_that_is_none_of_the_job_is_refused(tmp_path):
+def test_remote_shell_rejects_host_outside_the_job(tmp_path):
     run = start(tmp_path, "openmpi4", "refused")
     wait_up(tmp_path)
     (tmp_path / "go").touch()
@@ -66,7 +66,7 @@ def test_a_host_that_is_none_of_the_job_is_refused(tmp_path):
     assert code == 0, output
 
 
-def test_a_killed_daemon_is_named_and_the_gang_begins_again(tmp_path):
+def test_run_names_machine_of_killed_daemon_and_restarts_the_gang(tmp_path):
     run = start(tmp_path, "openmpi4", machines=2)
     wait_up(tmp_path)
     (tmp_path / "up").unlink()
@@ -79,7 +79,7 @@ def test_a_killed_daemon_is_named_and_the_gang_begins_again(tmp_path):
     assert "daemon on machine 1" in output, output
 
 
-def test_a_daemon_that_exits_is_named_with_its_code(tmp_path):
+def test_run_names_machine_and_exit_code_of_failed_daemon(tmp_path):
     run = Run(tmp_path, "-m", "2", "-p", "2", "--framework", "Mpi", "--max-restarts", "0", "--",
               STAND_IN, "mpich", str(tmp_path), "die", "9")
     code, report, output = run.finish()
@@ -87,7 +87,7 @@ def test_a_daemon_that_exits_is_named_with_its_code(tmp_path):
     assert "the launcher's daemon on machine 1 exited with code 9" in output, output
 
 
-def test_the_launchers_own_exit_is_the_gangs(tmp_path):
+def test_run_exits_with_exit_code_of_failed_launcher(tmp_path):
     run = Run(tmp_path, "-m", "2", "-p", "2", "--framework", "Mpi", "--max-restarts", "0", "--",
               STAND_IN, "intel", str(tmp_path), "fail", "134")
     wait_up(tmp_path)
@@ -97,13 +97,13 @@ def test_the_launchers_own_exit_is_the_gangs(tmp_path):
     assert "the launcher on machine 0 exited with code 134" in output, output
 
 
-def test_the_shell_of_a_past_generation_reaches_nothing(tmp_path):
+def test_remote_shell_of_ended_generation_starts_no_daemon(tmp_path):
     code, report, output = start(tmp_path, "mpich", "past", machines=2).finish()
     assert (tmp_path / "fenced").exists(), output
     assert code == 78, output  # for the other machine was never asked
 
 
-def test_a_daemons_flood_of_output_holds_up_nobody(tmp_path):
+def test_flood_of_daemon_output_does_not_block_the_job(tmp_path):
     run = start(tmp_path, "mpich", "flood")
     wait_up(tmp_path)
     (tmp_path / "go").touch()

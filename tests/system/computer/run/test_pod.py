@@ -22,7 +22,7 @@ def installed(folder):
                           capture_output=True, text=True, check=False)
 
 
-def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path):
+def test_agent_installs_itself_for_all_users_even_over_a_running_copy(tmp_path):
     copy = tmp_path / "lockstep-agent"
     original = pathlib.Path(binary("lockstep-agent"))
     helper = original.with_name("lockstep-pmix")  # where it was built
@@ -42,7 +42,7 @@ def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path
     assert subprocess.run([copy, "--version"], check=False).returncode == 0
 
 
-def test_an_install_needs_less_memory_than_what_it_copies(tmp_path):
+def test_install_needs_less_memory_than_size_of_agent(tmp_path):
     size = os.stat(binary("lockstep-agent")).st_size
     limit = size // 2, size // 2
     done = subprocess.run([binary("lockstep-agent"), "--install", str(tmp_path)],
@@ -51,7 +51,7 @@ def test_an_install_needs_less_memory_than_what_it_copies(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_spare_waits_and_leaves_when_it_is_told_to():
+def test_spare_waits_and_exits_on_sigterm():
     with subprocess.Popen([binary("lockstep-agent"), "--spare"]) as spare:
         wait_until(lambda: processes.state(spare.pid) == "S", "the spare to wait")
         with pytest.raises(subprocess.TimeoutExpired):
@@ -60,7 +60,7 @@ def test_a_spare_waits_and_leaves_when_it_is_told_to():
         assert spare.wait(timeout=60) == 0
 
 
-def test_an_agent_keeps_what_asks_it_to_leave_before_it_listens():
+def test_agent_waiting_for_configuration_blocks_sigterm_and_sigint():
     with subprocess.Popen([binary("lockstep-agent"), "--config-fd", "0"],
                           stdin=subprocess.PIPE) as agent:
         # It waits for its configuration.
@@ -70,7 +70,7 @@ def test_an_agent_keeps_what_asks_it_to_leave_before_it_listens():
         agent.kill()
 
 
-def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):
+def test_failed_install_reports_reason_and_leaves_no_file(tmp_path):
     done = installed(tmp_path / "nowhere")
     assert done.returncode == 78
     assert "nowhere/lockstep-agent" in done.stderr and "No such file" in done.stderr
@@ -78,7 +78,7 @@ def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):
 
 
 @needs_root
-def test_a_gang_of_pods_runs_to_its_verdict_and_hands_its_environment_down(tmp_path):
+def test_gang_of_pods_reaches_verdict_and_ranks_inherit_pod_environment(tmp_path):
     command = ["sh", "-c", "echo rank $RANK of $WORLD_SIZE: $COLOR $OMP_NUM_THREADS $(MACHINE_NAME)"
                " [$LOCKSTEP_CONFIG$LOCKSTEP_POD_IP$SLURM_JOB_ID] $MASTER_ADDR"]
     with Pods(tmp_path, machines=2, processesPerMachine=2, command=command) as pods:
@@ -105,7 +105,7 @@ def test_members_wait_for_a_machine_0_that_comes_late(tmp_path):
 
 
 @needs_root
-def test_a_pod_told_to_stop_before_there_is_a_machine_0_leaves_at_once(tmp_path):
+def test_pod_exits_on_sigterm_before_machine_0_exists(tmp_path):
     with Pods(tmp_path, machines=2, command=["true"]) as pods:
         member = pods.start(1)
         wait_until(lambda: pods.status(1), lambda: f"the member to answer\n{member.log}", 60)
@@ -115,7 +115,7 @@ def test_a_pod_told_to_stop_before_there_is_a_machine_0_leaves_at_once(tmp_path)
 
 
 @needs_root
-def test_sigterm_to_one_pod_stops_the_whole_gang_and_the_others_wait(tmp_path):
+def test_sigterm_to_one_pod_stops_all_ranks_and_gang_gathers_again(tmp_path):
     with Pods(tmp_path, machines=2, command=["sh", "-c", RUNS_ON]) as pods:
         for machine in range(2):
             pods.start(machine)

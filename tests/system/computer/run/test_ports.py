@@ -24,7 +24,7 @@ def wait_told(folder, generation):
     return told(folder, generation)
 
 
-def test_workers_of_two_machines_of_one_computer_meet_and_after_a_restart_at_other_ports(tmp_path):
+def test_workers_on_one_computer_get_distinct_ports_and_new_ports_after_restart(tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     held = os.open(gate, os.O_RDWR)
@@ -48,7 +48,7 @@ def test_workers_of_two_machines_of_one_computer_meet_and_after_a_restart_at_oth
     assert len(report["generations"]) == 2, report
 
 
-def test_workers_of_machines_that_share_no_computer_have_the_same_ports(gang, tmp_path):
+def test_machines_on_separate_computers_use_the_same_worker_ports(gang, tmp_path):
     made = gang(machines=2, processes=2, framework="TensorFlow",
                 command=[sys.executable, str(PROGRAM), str(tmp_path)])
     made.start()

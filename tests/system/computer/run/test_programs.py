@@ -44,7 +44,7 @@ def commits(gang):
 
 
 @pytest.mark.slow
-def test_a_training_that_was_killed_twice_ends_with_the_weights_of_one_that_was_not(gang, tmp_path):
+def test_training_killed_twice_ends_with_weights_of_undisturbed_training(gang, tmp_path):
     undisturbed, disturbed = tmp_path / "undisturbed.pt", tmp_path / "disturbed.pt"
     assert train(gang, undisturbed).verdict(180)["exitCode"] == 0
 
@@ -71,7 +71,7 @@ def test_a_data_parallel_training_of_four_processes_succeeds(gang, tmp_path):
     assert told["progress"]["step"] == 60
 
 
-def test_the_last_steps_stand_in_the_termination_message_however_soon_the_end_follows(gang):
+def test_termination_message_contains_last_step_even_if_program_ends_at_once(gang):
     script = "import lockstep\nfor n in range(1, 8): lockstep.report(step=n, total_steps=7)"
     made = gang(machines=2, processes=2, environment=PYTHON,
                 command=[sys.executable, "-c", script])
@@ -93,7 +93,7 @@ def test_an_accelerate_program_sees_one_world_of_all_processes(gang):
     assert {(each["processes"], each["sum"]) for each in said} == {(4, 6.0)}
 
 
-def test_a_shell_program_gets_its_place_in_the_gang(gang):
+def test_shell_program_gets_its_rank_and_world_size(gang):
     script = 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on $GROUP_RANK, $1"'
     made = gang(machines=2, processes=2, command=["/bin/sh", "-c", script, "sh"], args=["done"])
     made.start()
@@ -103,7 +103,7 @@ def test_a_shell_program_gets_its_place_in_the_gang(gang):
         assert f"{rank} of 4, {rank % 2} of 2 on {rank // 2}, done" in output
 
 
-def test_a_pipeline_fails_with_its_own_code_and_last_words(gang):
+def test_failed_job_reports_exit_code_and_stderr_of_program(gang):
     script = 'echo working; echo "no such dataset: /data" >&2; exit 2'
     made = gang(command=["/bin/sh", "-c", script])
     made.start()
@@ -129,7 +129,7 @@ if os.environ["LOCKSTEP_GENERATION"] == "1-1":
 """
 
 
-def test_a_program_that_forks_away_leaves_nothing_behind(gang, tmp_path):
+def test_program_that_forks_a_daemon_leaves_no_process_behind(gang, tmp_path):
     made = gang(command=[sys.executable, "-c", FORKS_AWAY, str(tmp_path)])
     made.start()
     made.wait_phase("Running")

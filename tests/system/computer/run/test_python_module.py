@@ -74,7 +74,7 @@ def test_a_report_is_one_line_with_the_rank_and_finite_numbers_only(path):
     }
 
 
-def test_without_an_agent_everything_is_quiet(tmp_path):
+def test_module_without_agent_returns_defaults(tmp_path):
     folder = tmp_path / "step-1"
     folder.mkdir()
     out = run(
@@ -84,11 +84,11 @@ def test_without_an_agent_everything_is_quiet(tmp_path):
     assert out == f"None {folder} 0"
 
 
-def test_an_agent_that_is_gone_ends_no_training_run(path):
+def test_report_to_missing_agent_does_not_end_training(path):
     run("[lockstep.report(step=s) for s in range(1000)]", path)
 
 
-def test_a_reader_that_stands_still_blocks_nothing(path):
+def test_report_does_not_block_if_agent_reads_nothing(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen()
@@ -96,12 +96,12 @@ def test_a_reader_that_stands_still_blocks_nothing(path):
     listener.close()
 
 
-def test_latest_is_what_the_agent_says(path):
+def test_latest_returns_checkpoint_that_agent_names(path):
     Agent(path, lambda m: json.dumps({"id": m["id"], "latest": "/ckpt/1"}).encode() + b"\n")
     assert run("print(lockstep.latest())", path) == "/ckpt/1"
 
 
-def test_no_answer_is_an_error_not_a_fresh_start(path):
+def test_latest_raises_error_if_agent_does_not_answer(path):
     Agent(path)
     out = run(
         "try:\n  lockstep.latest(timeout=0.2)\nexcept lockstep.AgentUnavailable as e:\n  print('refused:', e)",
@@ -110,7 +110,7 @@ def test_no_answer_is_an_error_not_a_fresh_start(path):
     assert out.startswith("refused: no answer from the agent")
 
 
-def test_a_granted_commit_moves_the_directory_and_leaves_the_hint(path, tmp_path):
+def test_granted_commit_moves_directory_and_writes_latest_file(path, tmp_path):
     generation = tmp_path / "checkpoints" / "2-5"
     (generation / "step-7" / "deep").mkdir(parents=True)
     (generation / "step-7" / "deep" / "weights").write_text("w")
@@ -154,14 +154,14 @@ def test_the_trainer_callback_reports_and_commits(path, tmp_path):
     assert final.is_dir()
 
 
-def test_the_loading_of_the_checkpoint_is_told_once_with_the_first_step(path):
+def test_module_reports_checkpoint_load_time_once_with_first_step(path):
     agent = Agent(path)
     run("lockstep.loaded(1.5)\nlockstep.report()\nlockstep.report(step=3)\nlockstep.report(step=4)", path)
     agent.wait_for(3)
     assert agent.lines == [{"rank": 3}, {"rank": 3, "step": 3, "checkpoint_load_seconds": 1.5}, {"rank": 3, "step": 4}]
 
 
-def test_the_trainer_callback_commits_every_machine_s_part_in_memory(path, tmp_path):
+def test_trainer_callback_commits_part_of_each_machine_in_memory(path, tmp_path):
     """With a stand-in for transformers: the callback touches nothing of it but the class."""
     (tmp_path / "stubs").mkdir()
     (tmp_path / "stubs" / "transformers.py").write_text("class TrainerCallback: pass\n")
@@ -190,7 +190,7 @@ def test_the_trainer_callback_commits_every_machine_s_part_in_memory(path, tmp_p
     assert "save_on_each_node=True" in out
 
 
-def test_it_arms_itself_and_a_forked_child_each_with_a_file_of_its_own(path, tmp_path):
+def test_process_and_forked_child_write_stacks_to_separate_files(path, tmp_path):
     (tmp_path / "stacks").mkdir()
     out = run(
         "import os, signal\n"
@@ -207,7 +207,7 @@ def test_it_arms_itself_and_a_forked_child_each_with_a_file_of_its_own(path, tmp
         assert text.count("most recent call first") == 1
 
 
-def test_a_program_keeps_its_own_handler_of_the_signal(path, tmp_path):
+def test_program_keeps_its_own_handler_of_stack_signal(path, tmp_path):
     (tmp_path / "stacks").mkdir()
     assert run(
         "import importlib, signal\n"

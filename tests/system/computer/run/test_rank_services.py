@@ -63,7 +63,7 @@ def wait_met(folder, generation, count=4):
                f"{count} ranks of {generation} to meet", patience=120)
 
 
-def test_ranks_of_mpi_meet_and_the_next_generation_begins_with_an_empty_table(tmp_path):
+def test_pmi_ranks_meet_and_next_generation_starts_with_empty_table(tmp_path):
     run = start(tmp_path, "pmi_program.py", MPI, machines=3)
     wait_met(tmp_path, "1-1", 6)
     mappings = {file.read_text() for file in tmp_path.glob("rank-1-1-*")}
@@ -76,7 +76,7 @@ def test_ranks_of_mpi_meet_and_the_next_generation_begins_with_an_empty_table(tm
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
 
 
-def test_ranks_of_pmix_meet_and_the_next_generation_has_another_server(pmix, tmp_path):
+def test_pmix_ranks_meet_and_next_generation_gets_new_servers(pmix, tmp_path):
     run = start(tmp_path, "pmix_program.py", PMIX, machines=3)
     wait_met(tmp_path, "1-1", 6)
     first = servers(run)[:3]
@@ -93,7 +93,7 @@ def test_ranks_of_pmix_meet_and_the_next_generation_has_another_server(pmix, tmp
     assert not any(processes.alive(pid) for pid in first + second)
 
 
-def test_a_pmix_server_that_dies_is_named_and_the_gang_begins_again(pmix, tmp_path):
+def test_run_names_killed_pmix_server_and_restarts_the_gang(pmix, tmp_path):
     run = start(tmp_path, "pmix_program.py", PMIX)
     wait_met(tmp_path, "1-1")
     os.kill(servers(run)[0], signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_a_pmix_server_that_dies_is_named_and_the_gang_begins_again(pmix, tmp_pa
     assert re.search(r"the PMIx server on machine \d was killed by SIGKILL", output), output
 
 
-def test_a_pmix_server_that_waits_for_another_generation_than_begins_is_replaced(pmix, tmp_path):
+def test_agent_replaces_pmix_server_prepared_for_another_generation(pmix, tmp_path):
     run = start(tmp_path, "pmix_program.py", PMIX)
     wait_met(tmp_path, "1-1")
     wait_until(lambda: len(servers(run)) == 4, "the next servers to wait", patience=120)
@@ -117,7 +117,7 @@ def test_a_pmix_server_that_waits_for_another_generation_than_begins_is_replaced
     assert code == 0, output
 
 
-def test_a_program_that_never_joins_by_pmix_fails_the_job(pmix, tmp_path):
+def test_job_fails_if_program_never_joins_by_pmix(pmix, tmp_path):
     run = start(tmp_path, "pmix_program.py", {**PMIX, "command": ["true"]})
     code, _, output = run.finish()
     assert code == 78, output
@@ -125,7 +125,7 @@ def test_a_program_that_never_joins_by_pmix_fails_the_job(pmix, tmp_path):
     assert "mpi.start: Pmi for MPICH and Intel MPI" in output, output
 
 
-def test_an_agent_without_its_pmix_server_says_what_is_missing(tmp_path):
+def test_agent_without_lockstep_pmix_names_the_missing_program(tmp_path):
     agent = shutil.copy(binary("lockstep-agent"), tmp_path / "lockstep-agent")
     run = start(tmp_path, "pmix_program.py", PMIX, options=["--agent", agent])
     code, report, output = run.finish()
@@ -134,8 +134,7 @@ def test_an_agent_without_its_pmix_server_says_what_is_missing(tmp_path):
     assert "mpi.start: Pmix takes lockstep-pmix beside lockstep-agent" in str(report), report
 
 
-def test_a_rank_that_aborts_is_named_with_its_code_whatever_its_process_exits_with(service,
-                                                                                   tmp_path):
+def test_run_reports_abort_code_of_rank_instead_of_its_exit_code(service, tmp_path):
     run = start(tmp_path, *service)
     wait_met(tmp_path, "1-1")
     (tmp_path / "abort").touch()
@@ -146,7 +145,7 @@ def test_a_rank_that_aborts_is_named_with_its_code_whatever_its_process_exits_wi
     assert "rank 3 on machine 1 exited with code 7" in output, output
 
 
-def test_a_rank_that_ends_within_mpi_has_failed(service, tmp_path):
+def test_rank_fails_if_process_exits_before_mpi_finalize(service, tmp_path):
     program, spec = service
     (tmp_path / "no-finalize").touch()
     (tmp_path / "go").touch()
@@ -156,7 +155,7 @@ def test_a_rank_that_ends_within_mpi_has_failed(service, tmp_path):
     assert "exited with code 0 before MPI_Finalize" in output, output
 
 
-def test_ranks_of_horovod_meet_again_and_again(tmp_path):
+def test_horovod_ranks_meet_in_each_generation(tmp_path):
     run = start(tmp_path, "horovod_program.py", HOROVOD)
     wait_met(tmp_path, "1-1")
     os.kill(run.wait_ranks(4)[2][0], signal.SIGKILL)

@@ -66,7 +66,7 @@ def fixture_job(tmp_path):
     return lambda **options: Job(tmp_path, **options)
 
 
-def test_each_rank_is_told_its_role_and_tensorflow_its_cluster(job):
+def test_each_rank_gets_its_role_and_the_tensorflow_cluster(job):
     made = job()
     told = [made.wait_told(rank) for rank in RANKS]
     for number, (each, rank) in enumerate(zip(told, RANKS, strict=True)):
@@ -88,7 +88,7 @@ def test_each_rank_is_told_its_role_and_tensorflow_its_cluster(job):
     assert code == 0 and len(report["generations"]) == 1, output
 
 
-def test_a_dead_worker_is_started_again_while_the_others_run_on(job):
+def test_killed_worker_restarts_alone_while_other_ranks_keep_running(job):
     made = job()
     made.kill("worker-1")
     assert made.wait_told("worker-1", 2) == made.wait_told("worker-1"), "all as it was"
@@ -106,7 +106,7 @@ def test_a_dead_worker_is_started_again_while_the_others_run_on(job):
     assert report["lastFailure"]["message"] == said and report["lastFailure"]["rank"] == 2
 
 
-def test_what_a_dead_rank_left_behind_is_dead_before_it_is_started_again(job):
+def test_agent_kills_leftover_process_of_killed_rank_before_rank_restarts(job):
     made = job(variables={"LEAVES": "worker"})
     left = made.of("worker-0", "sleep"), made.of("worker-1", "sleep")
     assert [len(each) for each in left] == [1, 1]
@@ -119,7 +119,7 @@ def test_what_a_dead_rank_left_behind_is_dead_before_it_is_started_again(job):
     assert code == 0, output
 
 
-def test_a_dead_server_makes_a_new_generation(job):
+def test_killed_parameter_server_starts_new_generation(job):
     made = job()
     made.kill("ps-0")
     for rank in RANKS:
@@ -131,7 +131,7 @@ def test_a_dead_server_makes_a_new_generation(job):
     assert "rank 3 (ps) on machine 1 was killed by SIGKILL" in output
 
 
-def test_a_worker_that_dies_for_ever_ends_the_job_with_its_cause(job):
+def test_worker_that_keeps_failing_ends_job_with_its_exit_code(job):
     made = job(failurePolicy={"maxRestarts": 1})
     made.end("worker-0", 3)
     code, report, output = made.run.finish()
@@ -140,7 +140,7 @@ def test_a_worker_that_dies_for_ever_ends_the_job_with_its_cause(job):
     assert "maxRestarts is 1" in output and len(report["generations"]) == 1, output
 
 
-def test_a_worker_that_has_ended_well_stays_so(job):
+def test_agent_does_not_restart_successful_worker(job):
     made = job()
     made.end("worker-0")
     wait_until(lambda: not processes.alive(made.pids["worker-0"]), "worker 0 to end")
@@ -150,7 +150,7 @@ def test_a_worker_that_has_ended_well_stays_so(job):
     assert not (made.folder / "worker-0.2").exists()
 
 
-def test_other_frameworks_have_names_of_ones_own(job):
+def test_job_without_framework_gets_no_tf_config_and_ends_with_success_role(job):
     made = job(framework="None", successRole="ps")
     assert made.wait_told("ps-0")["TF_CONFIG"] is None
     made.end("ps-0")

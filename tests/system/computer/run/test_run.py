@@ -21,7 +21,7 @@ def gate(folder):
     return path, os.open(path, os.O_RDWR)
 
 
-def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
+def test_killed_rank_restarts_and_job_succeeds(tmp_path):
     path, held = gate(tmp_path)
     run = Run(tmp_path, "-m", "2", "-p", "2", "--", "/bin/sh", "-c", f"read -r x <{path}; exit 0")
     said = Output(run)
@@ -44,7 +44,7 @@ def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
     assert restart["cause"] == "ProcessSignal" and restart["respawned"], report
 
 
-def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_path):
+def test_restart_removes_compile_lock_of_killed_rank_and_keeps_compiled_files(tmp_path):
     wait_as_torch_does = "while [ -e lock ]; do sleep 0.01; done"
     run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "cd \"$TORCH_EXTENSIONS_DIR\" && "
               f"if [ -e made ]; then {wait_as_torch_does}; else touch made lock; kill -9 $$; fi")
@@ -52,7 +52,7 @@ def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_pa
     assert (code, len(report["generations"])) == (0, 2), output
 
 
-def test_each_generation_has_an_empty_tmpdir_of_its_own_and_leaves_nothing(tmp_path):
+def test_each_generation_gets_its_own_empty_tmpdir_and_leaves_no_tmpdir_behind(tmp_path):
     said = tmp_path / "said"
     run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c",
               f'echo "$TMPDIR" >>{said}; [ -z "$(ls -A "$TMPDIR")" ] || exit 2; '
@@ -65,7 +65,7 @@ def test_each_generation_has_an_empty_tmpdir_of_its_own_and_leaves_nothing(tmp_p
     assert not os.path.exists(first) and not os.path.exists(second)
 
 
-def test_machine_zeros_end_ends_a_job_whose_other_machines_serve_until_they_are_stopped(tmp_path):
+def test_job_with_success_policy_machine0_succeeds_when_machine_0_ends(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("""\
 apiVersion: lockstep.dev/v1alpha1
@@ -87,14 +87,14 @@ spec:
     assert len(report["generations"]) == 1 and "lastFailure" not in report, report
 
 
-def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
+def test_run_exits_with_exit_code_of_failed_rank(tmp_path):
     run = Run(tmp_path, "-m", "2", "-p", "1", "--", "/bin/sh", "-c", "exit 2")
     code, report, output = run.finish()
     assert code == 2, output
     assert report["state"] == "Failed"
 
 
-def test_the_one_process_of_a_machine_is_named_by_its_machine(tmp_path):
+def test_failure_of_per_machine_process_names_its_machine(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("""
 apiVersion: lockstep.dev/v1alpha1
@@ -113,7 +113,7 @@ spec:
         "the process on machine 1 exited with code 2"), report
 
 
-def test_machines_of_a_run_have_cores_of_their_own(tmp_path):
+def test_machines_of_a_run_get_separate_cores(tmp_path):
     cpus = sorted(os.sched_getaffinity(0))
     machines = min(len(cpus), 2)
     run = Run(tmp_path, "-m", str(machines), "--", sys.executable, "-c", "import os; print('on', "
@@ -127,7 +127,7 @@ def test_machines_of_a_run_have_cores_of_their_own(tmp_path):
     assert all(int(threads) <= len(text.split(", ")) for text, threads in said), output
 
 
-def test_without_pid_namespaces_it_says_so_in_one_line():
+def test_run_reports_missing_pid_namespaces_once():
     forbidden = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
     done = subprocess.run(
         ["unshare", "-U", "-r", "sh", "-c", forbidden, "sh",
@@ -178,7 +178,7 @@ if before is None:
 """
 
 
-def test_an_agent_that_is_lost_costs_no_progress_where_the_run_began_with_never(tmp_path):
+def test_run_started_without_resume_resumes_its_own_checkpoint_after_lost_agent(tmp_path):
     checkpoints = tmp_path / "checkpoints"
     run = Run(tmp_path, "-m", "1", "-p", "1", "--name", "lost", "--checkpoint", str(checkpoints),
               "--resume", "Never", "--", sys.executable, "-c", WAITS)
@@ -189,7 +189,7 @@ def test_an_agent_that_is_lost_costs_no_progress_where_the_run_began_with_never(
     assert "went on from lost" in output
 
 
-def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_path):
+def test_job_resumes_checkpoint_of_another_job_only_with_resume_option(tmp_path):
     checkpoints = tmp_path / "checkpoints"
 
     def run(name, *options):
@@ -215,7 +215,7 @@ def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_
         assert what in run("another", *options).process.communicate(timeout=60)[0]
 
 
-def test_a_rank_that_sends_its_agent_sigterm_is_charged_for(tmp_path):
+def test_sigterm_from_rank_to_its_agent_counts_as_machine_replacement(tmp_path):
     run = Run(tmp_path, "-m", "1", "-p", "1", "--max-machine-replacements", "1", "--",
               "/bin/sh", "-c", "kill -TERM $PPID; sleep 600")
     code, report, output = run.finish()
@@ -230,7 +230,7 @@ def spares_of(run):
             if processes.command(pid).split()[1:] == ["--spare"]}
 
 
-def test_a_spare_gives_its_place_to_a_machine_that_is_lost_and_another_follows(tmp_path):
+def test_spare_replaces_lost_machine_and_run_starts_another_spare(tmp_path):
     done = tmp_path / "done"
     run = Run(tmp_path, "-m", "2", "-p", "1", "--spares", "1", "--", sys.executable,
               "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")
@@ -250,7 +250,7 @@ def test_a_spare_gives_its_place_to_a_machine_that_is_lost_and_another_follows(t
     assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"
 
 
-def test_a_spare_that_cannot_be_started_ends_no_run_and_follows_later(tmp_path):
+def test_run_continues_if_spare_cannot_start_and_starts_spare_later(tmp_path):
     done = tmp_path / "done"
     run = Run(tmp_path, "-m", "1", "-p", "1", "--spares", "1", "--", sys.executable,
               "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")

@@ -37,7 +37,7 @@ def by_hand(folder, *sizes):
     return weights(output)
 
 
-def test_a_gang_goes_on_smaller_and_grows_at_a_commit_with_the_weights_of_these_sizes(tmp_path):
+def test_gang_shrinks_after_lost_machine_and_grows_at_commit_with_expected_weights(tmp_path):
     away = tmp_path / "away"
     away.write_text("")
     run = Run(tmp_path, "--away", str(away), elastic_job(tmp_path))
@@ -65,7 +65,7 @@ def test_a_gang_goes_on_smaller_and_grows_at_a_commit_with_the_weights_of_these_
     assert weights(output) == by_hand(tmp_path / "hand", (3, shrunk), (2, grown), (3, STEPS))
 
 
-def test_a_gang_starts_small_where_the_rest_does_not_come(tmp_path):
+def test_gang_starts_small_if_a_machine_finds_no_node(tmp_path):
     away = tmp_path / "away"
     away.write_text("1")
     code, report, output = Run(tmp_path, "--away", str(away), elastic_job(tmp_path)).finish()

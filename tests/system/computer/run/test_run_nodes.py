@@ -38,7 +38,7 @@ def stop(run):
     return run.finish()
 
 
-def test_a_job_takes_the_nodes_and_ends_with_its_ranks(start, tmp_path, two_nodes):
+def test_run_starts_ranks_on_all_nodes_in_its_working_directory(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, "--", "/bin/sh", "-c", "echo rank $RANK of $WORLD_SIZE in $(pwd -P)",
               variables=environment)
@@ -48,7 +48,7 @@ def test_a_job_takes_the_nodes_and_ends_with_its_ranks(start, tmp_path, two_node
     assert output.count(f"in {os.getcwd()}") == 4, output
 
 
-def test_the_key_stands_in_no_command_line_and_no_environment(start, tmp_path, two_nodes):
+def test_key_appears_in_no_command_line_and_no_environment(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, *SLEEPS, variables=environment)
     run.wait_ranks(4)
@@ -58,7 +58,7 @@ def test_the_key_stands_in_no_command_line_and_no_environment(start, tmp_path, t
     stop(run)
 
 
-def test_a_rank_that_is_killed_comes_back_in_place(start, tmp_path, two_nodes):
+def test_killed_rank_restarts_in_place(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, *SLEEPS, variables=environment)
     said = Output(run)
@@ -75,7 +75,7 @@ def test_a_rank_that_is_killed_comes_back_in_place(start, tmp_path, two_nodes):
 
 
 @pytest.mark.parametrize("who", ["agent", "client"])
-def test_what_is_killed_is_replaced_on_the_same_node(start, tmp_path, two_nodes, who):
+def test_run_replaces_killed_agent_or_client_on_the_same_node(start, tmp_path, two_nodes, who):
     arguments, environment = two_nodes
     run = start(*arguments, *SLEEPS, variables=environment)
     said = Output(run)
@@ -102,7 +102,7 @@ def test_what_is_killed_is_replaced_on_the_same_node(start, tmp_path, two_nodes,
     assert re.search(r"on node (me@)?n2; attempt 2 takes its place", output), output
 
 
-def test_a_signal_stops_it_as_a_suspend_does(start, tmp_path, two_nodes):
+def test_sigterm_stops_all_ranks_and_suspends_the_run(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, "--", *TELLS, variables=environment)
     said = Output(run)
@@ -116,7 +116,7 @@ def test_a_signal_stops_it_as_a_suspend_does(start, tmp_path, two_nodes):
     assert "stopped" in output and report["state"] == "Suspended"
 
 
-def test_nothing_outlives_a_run_that_is_killed(start, tmp_path, two_nodes):
+def test_killed_run_leaves_no_process_behind(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, *SLEEPS, variables=environment)
     run.wait_ranks(4)
@@ -125,7 +125,7 @@ def test_nothing_outlives_a_run_that_is_killed(start, tmp_path, two_nodes):
     wait_until(lambda: not marked(run), lambda: f"all it started to end: {marked(run)}")
 
 
-def test_each_node_that_cannot_be_used_is_named_with_what_to_do(start, tmp_path):
+def test_run_names_each_unusable_node_and_the_remedy(start, tmp_path):
     environment = far_client.reached(tmp_path)
     (tmp_path / "n1").write_text("Host key verification failed.")
     (tmp_path / "n2").write_text("me@n2: Permission denied (publickey,password).")
@@ -139,7 +139,7 @@ def test_each_node_that_cannot_be_used_is_named_with_what_to_do(start, tmp_path)
     assert "n4" not in output
 
 
-def test_fewer_machines_take_the_first_nodes_and_more_are_refused(start, tmp_path):
+def test_run_takes_first_nodes_for_fewer_machines_and_rejects_more_machines(start, tmp_path):
     environment = far_client.allocation(tmp_path, "n1,n2")
     (tmp_path / "n2").write_text("this node is not asked for")
     run = start("-m", "1", "--", "true", variables=environment)
@@ -151,7 +151,7 @@ def test_fewer_machines_take_the_first_nodes_and_more_are_refused(start, tmp_pat
     assert "the job has 3 machines, and SLURM's job 7 has 2 nodes" in output
 
 
-def test_local_leaves_the_allocation_alone(start, tmp_path):
+def test_run_with_local_option_ignores_the_allocation(start, tmp_path):
     environment = far_client.allocation(tmp_path, "n1,n2")
     for node in ("n1", "n2"):
         (tmp_path / node).write_text("nobody is asked")

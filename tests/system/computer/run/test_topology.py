@@ -20,14 +20,14 @@ def run(*words, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
-def test_the_picture_of_the_readme_is_what_the_command_draws(tmp_path):
+def test_topology_draws_the_picture_of_the_docs(tmp_path):
     said = run("topology", "--xml", XML, "--job", JOB, "--svg", tmp_path / "picture.svg")
     assert said.count("─ NUMA node") == 2 and said.count("├─ GPU") + said.count("└─ GPU") == 8, said
     assert (tmp_path / "picture.svg").read_text() == (ROOT / "docs/images/topology.svg").read_text()
     xml.dom.minidom.parse(str(tmp_path / "picture.svg"))
 
 
-def test_this_machine_is_drawn_and_its_report_names_nobody(tmp_path):
+def test_topology_report_describes_this_machine_without_secret_or_host_name(tmp_path):
     report = tmp_path / "report.json"
     env = {**os.environ, "SECRET_TOKEN": "hush"}
     subprocess.run([binary("lockstep"), "topology", "--job", ROOT / "examples/gpt-local.yaml",
@@ -39,12 +39,12 @@ def test_this_machine_is_drawn_and_its_report_names_nobody(tmp_path):
     assert content["machine"]["kernel"]["value"] == os.uname().release
 
 
-def test_a_file_that_is_no_machine_is_refused():
+def test_topology_rejects_file_that_hwloc_cannot_read():
     assert "is no topology that hwloc can read" in run("topology", "--xml", JOB, code=2)
     assert "/nonexist: No such file or directory" in run("topology", "--xml", "/nonexist", code=2)
 
 
-def test_a_quick_benchmark_writes_all_its_forms(tmp_path):
+def test_quick_benchmark_writes_table_json_prometheus_and_svg(tmp_path):
     files = {name: tmp_path / name for name in ("json", "prometheus", "svg")}
     table = run("bench", "numa", "--quick", *(w for n, f in files.items() for w in (f"--{n}", f)))
     report = json.loads(files["json"].read_text())

@@ -105,7 +105,7 @@ def loaded(run, rank):
     return [tuple(line.split()) for line in (run.folder / f"loaded-{rank}").read_text().splitlines()]
 
 
-def test_a_lost_process_and_a_lost_machine_cost_no_bit_and_no_step_that_was_saved(tmp_path):
+def test_killed_rank_and_lost_machine_cost_no_saved_step_and_change_no_weight(tmp_path):
     undisturbed = start(tmp_path / "undisturbed")
     run = start(tmp_path / "run", hold="30 60")
     go_on(run, 30, kill=wait_at(run, 30)[1])

@@ -17,7 +17,7 @@ def copies(*options, **env):
                           env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "FAKE_GPUS": "2", **env})
 
 
-def test_each_gpu_is_measured_with_each_nodes_memory_both_ways():
+def test_benchmark_measures_each_gpu_with_each_numa_node_in_both_directions():
     done = copies("--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
@@ -29,14 +29,14 @@ def test_each_gpu_is_measured_with_each_nodes_memory_both_ways():
         assert (row["bytes"], row["iterations"]) == (1 << 20, 3)
 
 
-def test_the_table_says_what_it_is_of_and_has_a_line_a_pair():
+def test_table_names_its_units_and_has_a_row_for_each_gpu_and_node():
     head, names, *rows = copies().stdout.splitlines()
     assert "1048576 bytes a copy, median of 3, in GB/s" in head
     assert names.split() == "GPU NAME ADDRESS ITS NODE MEMORY ON TO GPU FROM GPU PLACED".split()
     assert len(rows) == 2 * len(NODES) and all(row.endswith("100 %") for row in rows)
 
 
-def test_without_a_driver_a_gpu_or_memory_on_it_one_sentence_says_so():
+def test_benchmark_reports_missing_driver_gpu_or_gpu_memory_in_one_line():
     for env, said in (({"LD_LIBRARY_PATH": ""}, "no NVIDIA driver here"),
                       ({"FAKE_GPUS": "0"}, "shows no GPU"),
                       ({"FAKE_MEMORY": "1000"}, "CUDA_ERROR_OUT_OF_MEMORY")):

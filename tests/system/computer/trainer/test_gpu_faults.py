@@ -22,7 +22,7 @@ BENCH = ["allreduce", "--backend=nccl", "-e", "64K"]
     ({"FAKE_INIT": "shm"}, 75, "mount a larger /dev/shm (sharedMemory: 1Gi)"),
     ({"FAKE_LOST_AT": "9"}, 76, "a GPU of this machine is lost or broken, so the machine is to be replaced"),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else None)
-def test_names_what_is_wrong(tmp_path, setting, code, words):
+def test_rank_names_gpu_or_nccl_fault_and_exits_with_matching_code(tmp_path, setting, code, words):
     environment = {"LOCKSTEP_CUDA_LIBRARY": str(FAKES / "libcuda.so.1"),
                    "LOCKSTEP_NCCL_LIBRARY": str(FAKES / "libnccl.so.2")}
     # Not both where each finds out by itself: the later would hear of the first.

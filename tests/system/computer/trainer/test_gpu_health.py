@@ -40,7 +40,7 @@ def bench_gpus(**environment):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def test_all_gpus_multiply_and_what_nvml_says_of_them_is_told():
+def test_gpu_benchmark_measures_all_gpus_and_reports_nvml_clocks_and_faults():
     code, gpus, errors = bench_gpus()
     assert code == 0, errors
     assert [(gpu["gpu"], gpu["pci_address"]) for gpu in gpus] == [(0, "0000:f0:00.0"), (1, "0000:f1:00.0")]
@@ -57,19 +57,19 @@ def test_all_gpus_multiply_and_what_nvml_says_of_them_is_told():
 @pytest.mark.parametrize("lacks, says", [
     ({"LOCKSTEP_NVML_LIBRARY": "/nowhere/libnvidia-ml.so.1"}, "libnvidia-ml"),
     ({"LOCKSTEP_CUBLASLT_LIBRARY": "/nowhere/libcublasLt.so.13"}, "libcublasLt")], ids=["NVML", "cuBLASLt"])
-def test_without_a_library_its_part_is_left_out_and_no_gpu_is_blamed(lacks, says):
+def test_gpu_benchmark_without_library_omits_its_figures_and_reports_no_fault(lacks, says):
     code, gpus, errors = bench_gpus(FAKE_GPUS="1", **lacks)
     assert code == 0, errors
     assert says in gpus[0]["without"] and gpus[0]["fault"] == ""
     assert (gpus[0]["products"] is None) == (says == "libcublasLt")
 
 
-def test_without_a_driver_it_says_so():
+def test_gpu_benchmark_reports_missing_driver():
     code, gpus, errors = bench_gpus(LD_LIBRARY_PATH="")
     assert (code, gpus) == (2, []) and "no NVIDIA driver here" in errors
 
 
-def test_a_gpu_that_heat_slows_is_named_as_the_reason_of_its_machines_lateness(tmp_path):
+def test_straggler_report_names_gpu_slowed_by_heat_as_the_cause(tmp_path):
     command = ["sh", "-c", TRAIN.replace("$", "$$")]
     with OnFakes(tmp_path, machines=3, environment=ON_FAKES, command=command) as gang:
         for machine in range(3):
@@ -89,7 +89,7 @@ def python(program, words, **environment):
     return done.stdout.splitlines() or done.stderr.splitlines()[-1:]
 
 
-def test_python_programs_tell_of_their_gpu_what_the_trainer_tells_of_its_own():
+def test_python_module_reports_clock_and_slowdown_of_its_gpu():
     words = "import json, lockstep_gpu; print(json.dumps(lockstep_gpu.Gpu(1).figures()))"
     assert json.loads(python(sys.executable, words, FAKE_NVML="hot:1")[0]) == {
         "gpu_index": 1, "gpu_sm_clock_hertz": 1.2e9, "gpu_max_sm_clock_hertz": 1.98e9,
@@ -100,7 +100,7 @@ def test_python_programs_tell_of_their_gpu_what_the_trainer_tells_of_its_own():
     assert "libnvidia-ml.so.1" in python(sys.executable, words, LD_LIBRARY_PATH="")[0]
 
 
-def test_a_watched_model_s_gpu_is_told_of_every_few_seconds_and_never_where_it_cannot_be():
+def test_watched_model_reports_gpu_at_intervals_and_never_if_nvml_fails():
     if subprocess.run([TORCH, "-c", "import torch"], check=False, capture_output=True).returncode != 0:
         pytest.skip(f"{TORCH} has no torch")
     words = ("import lockstep_torch; watch = lockstep_torch._Watch(None, None, None)\n"
@@ -110,7 +110,7 @@ def test_a_watched_model_s_gpu_is_told_of_every_few_seconds_and_never_where_it_c
     assert python(TORCH, words, FAKE_NVML="lost") == ["0 0", "0"]
 
 
-def test_preflight_replaces_the_machine_of_a_gpu_with_memory_errors_and_names_it(tmp_path):
+def test_preflight_names_gpu_with_memory_errors_and_replaces_its_machine(tmp_path):
     spec = {"preflight": {"enabled": True, "margin": 1}, "resourcesPerProcess": {"gpu": 2}}
     with OnFakes(tmp_path, machines=3, environment=ON_FAKES, **spec) as gang:
         for machine in range(3):

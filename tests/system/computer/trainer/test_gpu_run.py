@@ -54,7 +54,7 @@ def test_the_pack_has_the_programs_and_their_libraries_in_less_than_64_mib(packe
     (2, ["speed", "time by kernel", "the same bits twice", "two ranks make the bits of one",
          "two ranks share a model with the bits of one", "new communicators",
          "a job goes on in place", "a rank gets SIGKILL", "a rank gets SIGSTOP"])])
-def test_every_step_passes_but_those_that_want_a_gpu(ran, half, steps):
+def test_every_step_passes_except_steps_that_need_a_gpu(ran, half, steps):
     found = lines(ran[half].stdout)
     assert ran[half].returncode == 0, ran[half].stdout + ran[half].stderr
     passed = {line["step"] for line in found if line.get("passed") and "step" in line}
@@ -63,13 +63,13 @@ def test_every_step_passes_but_those_that_want_a_gpu(ran, half, steps):
     assert found[-1]["left_out"] == {1: ["memcheck", "racecheck"], 2: ["torch.compile"]}[half]
 
 
-def test_each_new_communicator_of_a_process_lasts_until_its_peer_is_killed(ran):
+def test_surviving_process_makes_new_communicator_after_each_killed_peer(ran):
     rounds = [line for line in lines(ran[2].stdout) if line.get("check") == "again"]
     assert [line["round"] for line in rounds] == [0, 1, 2, 3, 4]
     assert all("rank 1" in line["said"] for line in rounds)
 
 
-def test_the_time_of_a_step_is_told_by_kernel_and_product(ran):
+def test_run_reports_step_time_by_kernel_and_matrix_product(ran):
     rows = {line["kernel"]: line for line in lines(ran[2].stdout) if line.get("check") == "time by kernel"}
     assert {"attention_bf16", "adamw_bf16", "product 64 x 192 x 64, bf16"} <= set(rows)
     assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
@@ -79,7 +79,7 @@ def test_the_time_of_a_step_is_told_by_kernel_and_product(ran):
     assert product["flops"] == 5 * 2 * 64 * 64 * 192
 
 
-def test_what_fails_is_named_and_the_rest_goes_on(packed):
+def test_run_names_failed_steps_and_continues_with_other_steps(packed):
     done = run("--half", 1, "--build", packed, "--fake", FAKE_CAPABILITY="75")
     summary = lines(done.stdout)[-1]
     assert done.returncode == 1
@@ -89,7 +89,7 @@ def test_what_fails_is_named_and_the_rest_goes_on(packed):
     assert "Ampere" in why[0]
 
 
-def test_the_report_goes_behind_the_pages_mark(ran, tmp_path):
+def test_run_writes_report_after_mark_of_page_and_rejects_page_without_mark(ran, tmp_path):
     said, page = tmp_path / "lines", tmp_path / "gpu.md"
     said.write_text(ran[1].stdout + ran[2].stdout + '{"step": "cut off')
     page.write_text("# GPUs\n\nHow to.\n\n<!-- report -->\nOld.\n")
@@ -105,7 +105,7 @@ def test_the_report_goes_behind_the_pages_mark(ran, tmp_path):
     assert page.read_text() == "# No mark\n"
 
 
-def test_without_a_gpu_nothing_is_run(tmp_path):
+def test_run_without_gpu_fails_and_names_only_the_gpu(tmp_path):
     (tmp_path / "python3").symlink_to("/usr/bin/python3")
     done = run("--build", BUILD, PATH=f"{tmp_path}")
     assert (done.returncode, lines(done.stdout)[-1]["failed"]) == (1, ["GPU"]), done.stderr

@@ -27,7 +27,7 @@ def test_worlds_of_1_2_4_and_8_end_with_the_same_weights_and_losses(tmp_path):
 
 @pytest.mark.parametrize("arguments", [
     ["--overlap=off"], ["--bucket-mb=1"], ["--compare-every=1"]], ids=lambda a: a[0][2:])
-def test_the_weights_do_not_depend_on(tmp_path, arguments):
+def test_weights_do_not_depend_on_option(tmp_path, arguments):
     # Larger than the first bucket of 1 MiB.
     model = options(width=128)
     plain = train(tmp_path / "plain", world=2, steps=4, model=model)
@@ -39,7 +39,7 @@ def test_the_weights_do_not_depend_on_the_number_of_threads(tmp_path):
     assert len({train(tmp_path / str(n), threads=n).weights for n in (1, 2, 3)}) == 1
 
 
-def test_a_world_that_is_no_power_of_two_trains_to_almost_the_same(tmp_path):
+def test_world_of_3_ranks_has_almost_the_same_losses_as_one_rank(tmp_path):
     model = options(global_batch_size=12, micro_batch_size=2)
     alone = train(tmp_path / "1", model=model)
     three = train(tmp_path / "3", model=model, world=3)
@@ -47,7 +47,7 @@ def test_a_world_that_is_no_power_of_two_trains_to_almost_the_same(tmp_path):
 
 
 @pytest.mark.slow
-def test_gloos_ring_trains_to_almost_the_same(tmp_path):
+def test_gloo_ring_has_almost_the_same_losses_as_tree(tmp_path):
     tree = train(tmp_path / "tree", world=4, steps=200)
     ring = train(tmp_path / "ring", "--reduce=ring", world=4, steps=200)
     # Sums in another order, 200 steps long: how much that is depends on the CPU's instructions.
@@ -55,7 +55,7 @@ def test_gloos_ring_trains_to_almost_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("servers", [[0], [1, 3]], ids=str)
-def test_a_parameter_server_repeats_itself_to_the_bit(tmp_path, servers):
+def test_two_runs_with_parameter_servers_end_with_the_same_weights(tmp_path, servers):
     arguments = ["--sync=parameter-server", *(f"--server={rank}" for rank in servers)]
     first, second = (train(tmp_path / name, *arguments, world=4) for name in "ab")
     assert first.weights == second.weights
@@ -64,7 +64,7 @@ def test_a_parameter_server_repeats_itself_to_the_bit(tmp_path, servers):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not BF16, reason="this CPU has no AVX512_BF16")
-def test_bf16_learns_what_fp32_does(tmp_path):
+def test_bf16_training_reaches_almost_the_same_loss_as_fp32(tmp_path):
     def last(run):
         return sum(run.losses[-20:]) / 20
 
@@ -76,7 +76,7 @@ def test_bf16_learns_what_fp32_does(tmp_path):
 # ---- after failures ----
 
 
-def test_a_run_killed_and_resumed_at_other_worlds_ends_with_the_bits_of_one_left_alone(tmp_path):
+def test_run_killed_and_resumed_at_other_worlds_ends_with_undisturbed_weights(tmp_path):
     decay = "--decay-steps=400"
     checkpoints = [decay, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     for number, (world, until) in enumerate([(4, 12), (2, 22)]):
@@ -90,7 +90,7 @@ def test_a_run_killed_and_resumed_at_other_worlds_ends_with_the_bits_of_one_left
     assert last.weights == train(tmp_path / "alone", decay, steps=steps).weights
 
 
-def test_peers_of_a_rank_that_dies_leave_with_75(tmp_path):
+def test_peers_of_killed_rank_exit_with_75_and_name_the_rank(tmp_path):
     with Trainer(tmp_path, 3, steps=100_000, model=options(global_batch_size=12)) as run:
         run.start().wait_step(3)
         run.kill(1)
@@ -98,7 +98,7 @@ def test_peers_of_a_rank_that_dies_leave_with_75(tmp_path):
         assert "rank 1" in run.errors
 
 
-def test_a_rank_that_hangs_is_named(tmp_path):
+def test_peers_and_analyze_command_name_the_hung_rank(tmp_path):
     arguments = ["--collective-timeout=5", "--checkpoint-every=0",
                  f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path, 3, arguments, steps=100_000,
@@ -116,7 +116,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
         assert analysis.output.count("\n") == 1
 
 
-def test_sigterm_at_one_rank_makes_all_save_one_step_and_leave_with_143(tmp_path):
+def test_sigterm_to_one_rank_makes_all_ranks_save_one_step_and_exit_with_143(tmp_path):
     decay = "--decay-steps=500"
     arguments = [decay, "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=100_000) as run:
@@ -131,7 +131,7 @@ def test_sigterm_at_one_rank_makes_all_save_one_step_and_leave_with_143(tmp_path
     assert loads == [True] + [False] * (len(loads) - 1)
 
 
-def test_a_torn_checkpoint_is_skipped_with_a_warning_that_says_why(tmp_path):
+def test_trainer_skips_torn_checkpoint_and_names_the_torn_file(tmp_path):
     checkpoints = tmp_path / "checkpoints"
     arguments = ["--checkpoint-every=4", f"--checkpoint-dir={checkpoints}"]
     whole = train(tmp_path / "first", *arguments, steps=12)
@@ -144,14 +144,14 @@ def test_a_torn_checkpoint_is_skipped_with_a_warning_that_says_why(tmp_path):
     assert again.weights == whole.weights
 
 
-def test_no_more_checkpoints_are_kept_than_asked_for(tmp_path):
+def test_trainer_keeps_only_the_requested_number_of_checkpoints(tmp_path):
     checkpoints = tmp_path / "checkpoints"
     train(tmp_path, "--checkpoint-every=2", "--keep=2", f"--checkpoint-dir={checkpoints}", steps=8)
     assert [each.name for each in sorted(checkpoints.glob("step-*"))] == [
         "step-00000006", "step-00000008"]
 
 
-def test_a_full_disk_while_saving_stops_nothing_and_keeps_the_last_checkpoint(tmp_path):
+def test_training_continues_on_full_disk_and_keeps_last_checkpoint(tmp_path):
     def no_large_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, 64 * 1024))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -183,7 +183,7 @@ def llmc(path, tokens):
      "sequences"),
     (lambda folder: llmc(folder / "large.bin", [300] * 9999), "300"),
 ], ids=["missing", "a folder", "empty", "less than a batch", "a token beyond the vocabulary"])
-def test_data_that_cannot_be_trained_on_is_refused(tmp_path, make, says):
+def test_trainer_rejects_unusable_data_and_names_the_reason(tmp_path, make, says):
     (tmp_path / "folder").mkdir()
     code, said = fails(tmp_path / "run", data=[make(tmp_path / "folder")])
     assert code == 2, said
@@ -197,13 +197,13 @@ def test_data_that_cannot_be_trained_on_is_refused(tmp_path, make, says):
     ({"resume": "/nonexistent"}, "/nonexistent"),
     ({"clip": -1}, "--clip"),
 ], ids=str)
-def test_a_run_that_cannot_work_says_why(tmp_path, arguments, says):
+def test_trainer_rejects_invalid_options_and_names_the_reason(tmp_path, arguments, says):
     code, said = fails(tmp_path, model=options(**arguments))
     assert code == 2, said
     assert says in said
 
 
-def test_ranks_that_see_different_data_are_named(tmp_path):
+def test_trainer_names_rank_that_sees_different_data(tmp_path):
     (tmp_path / "0").write_text("a" * 9999)
     (tmp_path / "1").write_text("b" * 9999)
     # A name of its own for each rank, as a file on each machine would be.
@@ -217,13 +217,13 @@ def test_ranks_that_see_different_data_are_named(tmp_path):
         assert "rank 1 sees other data than rank 0" in run.errors
 
 
-def test_a_world_that_does_not_divide_is_refused_with_those_that_would(tmp_path):
+def test_trainer_rejects_indivisible_world_and_lists_valid_world_sizes(tmp_path):
     code, said = fails(tmp_path, world=3)
     assert code == 2
     assert "run it with 1, 2, 4, 8 processes" in said
 
 
-def test_a_checkpoint_of_another_shape_is_refused_with_both_shapes(tmp_path):
+def test_trainer_rejects_checkpoint_of_another_width_and_names_both_widths(tmp_path):
     checkpoints = f"--checkpoint-dir={tmp_path / 'checkpoints'}"
     train(tmp_path / "first", checkpoints, steps=2)
     code, said = fails(tmp_path / "second", checkpoints, model=options(width=64), steps=4)
@@ -231,7 +231,7 @@ def test_a_checkpoint_of_another_shape_is_refused_with_both_shapes(tmp_path):
     assert "32" in said and "64" in said
 
 
-def test_a_loss_that_is_no_number_is_skipped_by_all_ranks_and_ends_the_run_after_a_while(tmp_path):
+def test_ranks_skip_steps_with_nonfinite_loss_and_fail_after_max_skipped(tmp_path):
     with Trainer(tmp_path, 2, ["--clip=0", "--max-skipped=3"], steps=50,
                  model=options(learning_rate="1e30")) as run:
         assert run.start().wait() == [1, 1]
@@ -242,7 +242,7 @@ def test_a_loss_that_is_no_number_is_skipped_by_all_ranks_and_ends_the_run_after
 # ---- what it reports ----
 
 
-def test_a_step_is_accounted_for_by_its_phases(tmp_path):
+def test_phases_of_a_step_take_no_longer_than_the_step(tmp_path):
     record = train(tmp_path, world=2).records[-1]
     phases = ["data", "forward", "backward", "collective_wait", "optimizer", "checkpoint"]
     assert sum(record[f"{name}_seconds"] for name in phases) <= record["step_seconds"] * 1.01
@@ -250,13 +250,13 @@ def test_a_step_is_accounted_for_by_its_phases(tmp_path):
     assert json.dumps(record)
 
 
-def test_memory_is_said_before_it_is_taken_and_the_peak_afterwards(tmp_path):
+def test_trainer_reports_required_memory_and_peak_memory(tmp_path):
     output = train(tmp_path).output
     assert " MB of memory: parameters " in output
     assert "peak memory " in output
 
 
-def test_environment_that_makes_no_sense_is_named(tmp_path):
+def test_trainer_rejects_rank_outside_the_world(tmp_path):
     with Trainer(tmp_path, environment={"RANK": "7", "WORLD_SIZE": "2"}) as run:
         assert run.start().wait() == [2]
         assert "RANK" in run.errors

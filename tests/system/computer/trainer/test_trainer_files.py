@@ -73,7 +73,7 @@ def test_transformers_loads_every_parameter(checkpoint):
     assert model.lm_head.weight is model.transformer.wte.weight
 
 
-def test_the_tokens_of_a_text_are_its_bytes(pipeline):
+def test_tokenizer_maps_text_to_its_bytes_and_back(pipeline):
     for text in TEXTS:
         tokens = pipeline.tokenizer(text)["input_ids"]
         assert tokens == list(text.encode())
@@ -82,7 +82,7 @@ def test_the_tokens_of_a_text_are_its_bytes(pipeline):
     assert len(pipeline.tokenizer) == 256
 
 
-def test_the_pipeline_generates_up_to_the_context(pipeline):
+def test_transformers_pipeline_continues_prompts(pipeline):
     import torch
 
     torch.manual_seed(0)
@@ -92,7 +92,7 @@ def test_the_pipeline_generates_up_to_the_context(pipeline):
         assert result["generated_text"].startswith("日本")
 
 
-def test_a_model_that_transformers_saved_is_read(checkpoint, tmp_path):
+def test_trainer_reads_model_saved_by_transformers(checkpoint, tmp_path):
     transformers = pytest.importorskip("transformers")
     model = transformers.GPT2LMHeadModel.from_pretrained(checkpoint)
     model.save_pretrained(tmp_path / "head")
@@ -103,7 +103,7 @@ def test_a_model_that_transformers_saved_is_read(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_widened(checkpoint, tmp_path, dtype):
+def test_trainer_widens_half_precision_model_to_fp32(checkpoint, tmp_path, dtype):
     import torch
 
     transformers = pytest.importorskip("transformers")
@@ -112,7 +112,7 @@ def test_half_precision_is_widened(checkpoint, tmp_path, dtype):
     assert files("model", tmp_path)[5] == digest(model.state_dict(), 2)
 
 
-def test_a_model_of_words_has_its_config_but_no_tokenizer(tmp_path):
+def test_checkpoint_with_gpt2_vocabulary_has_config_but_no_tokenizer(tmp_path):
     transformers = pytest.importorskip("transformers")
     files("checkpoint", tmp_path / "gpt2", 1, 2, 8, 50257, 32)
     config = transformers.GPT2Config.from_pretrained(tmp_path / "gpt2")
@@ -129,13 +129,13 @@ def scalars(folder, tag="train/loss"):
     return [(event.step, event.value) for event in events.Scalars(tag)]
 
 
-def test_tensorboard_reads_what_was_told(tmp_path):
+def test_tensorboard_reads_every_reported_step(tmp_path):
     files("events", tmp_path, 1, 300, 1000)
     assert scalars(tmp_path) == [(step, 1000 + step) for step in range(1, 301)]
     assert scalars(tmp_path, "train/lr")[0] == (1, 0.25)
 
 
-def test_tensorboard_drops_what_a_resume_undid(tmp_path):
+def test_tensorboard_drops_old_steps_after_the_resume_point(tmp_path):
     files("events", tmp_path, 1, 50, 0)
     files("events", tmp_path, 31, 10, 100)  # within the same second, from the checkpoint of step 30
     files("events", tmp_path, 36, 5, 200)
@@ -144,7 +144,7 @@ def test_tensorboard_drops_what_a_resume_undid(tmp_path):
     assert scalars(tmp_path) == expected + [(step, 200 + step) for step in range(36, 41)]
 
 
-def test_tensorboard_forgives_a_record_cut_by_a_crash(tmp_path):
+def test_tensorboard_ignores_record_cut_by_a_crash(tmp_path):
     files("events", tmp_path, 1, 20, 0)
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-7])

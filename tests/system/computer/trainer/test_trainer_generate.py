@@ -22,7 +22,7 @@ def generate(folder, *arguments, world=1):
         return codes, (folder / "0.out").read_bytes(), run.errors
 
 
-def test_a_prompt_is_gone_on_from_and_the_same_seed_says_the_same(tmp_path, checkpoint):
+def test_generate_continues_prompt_and_same_seed_gives_same_text(tmp_path, checkpoint):
     arguments = [f"--checkpoint-dir={checkpoint}", "--prompt=This License", "--tokens=64"]
     codes, first, errors = generate(tmp_path / "a", *arguments)
     assert codes == [0], errors
@@ -44,14 +44,14 @@ def test_ranks_share_a_file_of_prompts_and_keep_its_order(tmp_path, checkpoint):
     assert generate(tmp_path / "9", *arguments, world=9)[:2] == ([0] * 9, alone)
 
 
-def test_more_is_generated_than_the_context_holds(tmp_path, checkpoint):
+def test_generate_writes_more_tokens_than_the_context_holds(tmp_path, checkpoint):
     codes, said, errors = generate(tmp_path, f"--checkpoint-dir={checkpoint}", "--tokens=100",
                                    f"--prompt={'x' * 50}")
     assert codes == [0], errors
     assert len(said) == 151
 
 
-def test_results_go_to_a_file(tmp_path, checkpoint):
+def test_generate_writes_results_to_output_file(tmp_path, checkpoint):
     output = tmp_path / "results"
     codes, said, _ = generate(tmp_path / "run", f"--checkpoint-dir={checkpoint}", "--prompt=a",
                               f"--output={output}", "--json", "--tokens=3")
@@ -65,13 +65,13 @@ def test_results_go_to_a_file(tmp_path, checkpoint):
     ([], "there is no prompt"),
     (["--prompts=/nonexistent/*"], "/nonexistent/*"),
 ], ids=["no model", "no such model", "no prompt", "no such file"])
-def test_what_is_missing_is_named(tmp_path, arguments, says):
+def test_generate_names_missing_checkpoint_or_prompt(tmp_path, arguments, says):
     codes, _, errors = generate(tmp_path, *arguments)
     assert codes == [2]
     assert says in errors
 
 
-def test_a_job_generates(tmp_path, checkpoint):
+def test_job_in_generate_mode_prints_results_in_order_of_prompts(tmp_path, checkpoint):
     file = tmp_path / "prompts.txt"
     file.write_text("one\ntwo\nthree\n")
     newest = sorted(checkpoint.glob("step-*"))[-1]

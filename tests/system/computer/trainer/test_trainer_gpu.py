@@ -46,7 +46,7 @@ def train(*options, heads=1, **env):
                           env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), **env})
 
 
-def test_a_killed_gang_on_gpus_has_the_weights_of_one_process_left_alone(tmp_path):
+def test_gpu_job_with_killed_rank_ends_with_weights_of_undisturbed_process(tmp_path):
     steps = 48
     run = Run(tmp_path / "killed", gpu_job(tmp_path / "killed", machines=1, steps=steps))
     wait_commits(tmp_path / "killed", 1)
@@ -60,14 +60,14 @@ def test_a_killed_gang_on_gpus_has_the_weights_of_one_process_left_alone(tmp_pat
     assert weights(output) == weights(alone)
 
 
-def test_scaling_is_measured_on_gpus_and_leaves_no_trace_in_training(tmp_path):
+def test_scaling_measurement_on_gpus_does_not_change_weights(tmp_path):
     plain = run_alone(tmp_path / "plain", machines=1, steps=6)
     measured = run_alone(tmp_path / "measured", machines=1, steps=6, measureScaling=True)
     assert weights(measured) == weights(plain)
     assert "scaling efficiency " in measured and "scaling efficiency " not in plain
 
 
-def test_checkpoints_go_from_gpus_to_cpus_and_back(tmp_path):
+def test_trainer_resumes_gpu_checkpoint_on_cpu_and_cpu_checkpoint_on_gpu(tmp_path):
     folder = f"--checkpoint-dir={tmp_path}"
     for steps, device in ((2, "cuda"), (3, "cpu"), (4, "cuda")):
         done = train(f"--steps={steps}", f"--device={device}", folder, "--resume=auto")
@@ -77,7 +77,7 @@ def test_checkpoints_go_from_gpus_to_cpus_and_back(tmp_path):
     assert written.stat().st_size > 4 * 70000
 
 
-def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
+def test_trainer_rejects_impossible_gpu_run_and_names_the_reason():
     nothing = train("--steps=1", "--device=cuda", LD_LIBRARY_PATH="")
     assert nothing.returncode == 2 and "no NVIDIA driver here" in nothing.stderr
     small = train("--steps=1", "--device=cuda", FAKE_MEMORY="20000000")
@@ -88,7 +88,7 @@ def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
     assert server.returncode == 2 and "write sync AllReduce, or device Cpu" in server.stderr
 
 
-def test_tells_of_xids_and_trains_on_without_nvml():
+def test_trainer_reports_xids_and_trains_without_nvml():
     broken = train("--steps=1", "--device=cuda", FAKE_NVML="xid")
     assert broken.returncode == 0 and broken.stderr.splitlines()[:2] == XIDS, broken
     without = train("--steps=1", "--device=cuda", LOCKSTEP_NVML_LIBRARY="/nowhere/libnvidia-ml.so.1")
@@ -101,7 +101,7 @@ def test_tells_of_xids_and_trains_on_without_nvml():
     {"FAKE_IMAGE": "209"},
 ], ids=["cuBLASLt", "kernels"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path, rank, lacks):
+def test_ranks_all_use_cpus_or_all_fail_if_one_rank_cannot_use_its_gpu(tmp_path, rank, lacks):
     words = f"rank {rank}: " + ("cannot open /nowhere" if "LOCKSTEP_CUBLASLT_LIBRARY" in lacks
                                 else "the driver loads no kernels")
 
@@ -130,7 +130,7 @@ def test_each_rank_loads_the_kernels_once(tmp_path):
     ({"LOST_AT": "2"}, [75, 76]), ({"LOST_AT": "140"}, [75, 76]), ({"LOST_AT": "200"}, [75, 76]),
     ({"ERROR_AT": "30"}, [75, 75]), ({"HANG_AT": "30"}, [75, 75]), ({"STUCK_AT": "30"}, [75, 75]),
 ], ids=lambda value: "-".join(next(iter(value.items()))) if isinstance(value, dict) else None)
-def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
+def test_rank_failure_in_a_step_ends_all_ranks_with_expected_exit_codes(tmp_path, fault, codes):
     faults = {f"FAKE_{name}": value for name, value in fault.items()}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=6"],
@@ -139,7 +139,7 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_of_a_late_operation_nccls_ras_is_asked_where_there_is_one(tmp_path, enabled):
+def test_report_of_late_operation_includes_nccl_ras_if_enabled(tmp_path, enabled):
     ras = {"FAKE_RAS": "1"} if enabled else {}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=6"],
@@ -154,13 +154,13 @@ def test_of_a_late_operation_nccls_ras_is_asked_where_there_is_one(tmp_path, ena
         assert ("RAS" in said) == enabled, said
 
 
-def test_tells_of_the_xids_that_end_its_first_step():
+def test_trainer_reports_xids_that_end_the_first_step():
     broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", FAKE_LOST_AT="8")
     assert broken.returncode == 76 and "step 1/" not in broken.stdout, broken
     assert broken.stderr.splitlines()[:2] == XIDS, broken
 
 
-def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
+def test_trainer_reports_xids_if_watchdog_ends_the_rank(tmp_path):
     stuck = {"FAKE_NVML": "xid", "FAKE_STUCK_AT": "10"}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=6"],
@@ -170,13 +170,13 @@ def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
         assert "step 1/" not in made.output and errors[:2] == XIDS, errors
 
 
-def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():
+def test_trainer_fails_on_broken_gpu_instead_of_using_cpus():
     broken = train("--steps=1", FAKE_START="999")
     assert broken.returncode == 76, broken.stderr
     assert "a GPU of this machine is lost or broken" in broken.stderr
 
 
-def test_the_way_of_adding_up_is_refused_where_nothing_adds_so():
+def test_trainer_rejects_reduce_option_that_device_does_not_support():
     ring = train("--steps=1", "--device=cuda", "--reduce=ring")
     assert ring.returncode == 2 and "the ring is Gloo's own: write reduce Tree" in ring.stderr
     nccl = train("--steps=1", "--device=cpu", "--reduce=nccl")
@@ -185,7 +185,7 @@ def test_the_way_of_adding_up_is_refused_where_nothing_adds_so():
     assert "cuda Stand-in GPU" in train("--steps=1", "--reduce=nccl").stdout
 
 
-def test_generates_on_a_gpu_what_it_does_on_cpus(tmp_path):
+def test_generate_writes_same_text_on_gpu_and_cpus(tmp_path):
     assert train("--steps=8", "--device=cpu", "--learning-rate=1e-2",
                  f"--checkpoint-dir={tmp_path}").returncode == 0
 
@@ -207,7 +207,7 @@ def test_generates_on_a_gpu_what_it_does_on_cpus(tmp_path):
     assert old.stdout == on_cpus.stdout and b"on CPUs: GPU Stand-in GPU has compute capability 7.5" in old.stderr
 
 
-def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):
+def test_trainer_uses_gpu_by_default_only_if_all_gpu_libraries_exist(tmp_path):
     assert "cuda Stand-in GPU" in train("--steps=1").stdout
     assert "cuda" not in train("--steps=1", "--device=cpu").stdout
     (tmp_path / "libcuda.so.1").symlink_to(FAKES / "libcuda.so.1")
@@ -232,7 +232,7 @@ def example(folder, gpus, *options):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts what a machine with GPUs shows")
-def test_the_example_trains_on_two_gpus_and_on_one_to_the_same_weights(tmp_path):
+def test_example_ends_with_same_weights_on_one_gpu_and_two_gpus(tmp_path):
     said = {}
     for processes, options in ((2, []), (1, ["--processes", "1"])):
         folder = tmp_path / str(processes)
@@ -245,7 +245,7 @@ def test_the_example_trains_on_two_gpus_and_on_one_to_the_same_weights(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts what a machine with GPUs shows")
-def test_the_example_is_refused_with_fewer_gpus_than_processes(tmp_path):
+def test_run_rejects_example_with_fewer_gpus_than_processes(tmp_path):
     done = example(tmp_path, 1)
     assert done.returncode == 2, done.stderr
     assert "spec.resourcesPerProcess.gpu" in done.stderr and "this computer has 1" in done.stderr

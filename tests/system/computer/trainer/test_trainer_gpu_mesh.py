@@ -62,12 +62,12 @@ def test_ranks_that_share_layers_end_with_the_weights_losses_and_norms_of_one_gp
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_a_step_may_have_fewer_micro_batches_than_a_pipeline_has_stages(tmp_path, batch):
+def test_pipeline_with_fewer_micro_batches_than_stages_keeps_weights_of_one_gpu(tmp_path, batch):
     assert same([mesh(tmp_path / str(stages), stages, stages, layers=4, global_batch_size=batch)
                  for stages in (1, 4)])
 
 
-def test_a_checkpoint_of_a_pipeline_on_gpus_is_gone_on_from_elsewhere(tmp_path):
+def test_training_resumes_gpu_pipeline_checkpoint_at_other_meshes_and_on_cpus(tmp_path):
     folder = f"--checkpoint-dir={tmp_path / 'checkpoints'}"
     for number, (world, stages) in enumerate([(2, 2), (1, 1), (4, 2)]):
         last = mesh(tmp_path / str(number), world, stages, folder, steps=number + 1, decay_steps=4)
@@ -77,7 +77,7 @@ def test_a_checkpoint_of_a_pipeline_on_gpus_is_gone_on_from_elsewhere(tmp_path):
     assert "resuming at step 3" in on_cpus.output
 
 
-def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_path):
+def test_job_names_killed_pipeline_rank_and_ends_with_weights_of_one_gpu(tmp_path):
     options = {"model": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
                "globalBatchSize": 4, "microBatchSize": 1, "device": "Cuda", "checkpointEvery": 4,
                "steps": 40, "machines": 1, "env": ON_FAKES}
@@ -97,7 +97,7 @@ def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_pa
 @pytest.mark.parametrize("cut, fault, codes", [
     ("pipeline", "LOST_AT=120", [75, 76]), ("pipeline", "HANG_AT=40", [75, 75]),
     ("tensor", "ERROR_AT=40", [75, 75])])
-def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, cut, fault, codes):
+def test_rank_failure_in_a_step_ends_all_ranks_with_expected_exit_codes(tmp_path, cut, fault, codes):
     name, value = fault.split("=")
     small = model(heads=2, width=128, tensor_shards=2, global_batch_size=1)
     with Trainer(tmp_path, world=2, steps=100, model=small, environment=ON_FAKES,
@@ -107,7 +107,7 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, cut
         assert made.records, "it failed before its first step"
 
 
-def test_sigterm_at_any_stage_makes_all_save_one_step_and_leave_with_143(tmp_path):
+def test_sigterm_to_last_stage_makes_all_ranks_save_one_step_and_exit_with_143(tmp_path):
     arguments = ["--pipeline=2", "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "run", 2, arguments, model=model(), steps=5000, environment=ON_FAKES) as run:
         run.start().wait_step(2)
@@ -116,7 +116,7 @@ def test_sigterm_at_any_stage_makes_all_save_one_step_and_leave_with_143(tmp_pat
     assert len(list((tmp_path / "checkpoints").glob("step-*"))) == 1
 
 
-def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
+def test_trainer_names_stage_that_lacks_memory_and_options_to_change(tmp_path):
     with Trainer(tmp_path, 2, ["--pipeline=2"], model=model(), environment=ON_FAKES,
                  environment_of={1: {"FAKE_MEMORY": "900000000"}}) as run:
         assert run.start().wait() == [75, 2], run.errors

@@ -116,7 +116,7 @@ def finish_on_gpus(folder, run, died, kept):
     return output
 
 
-def test_who_survives_keeps_its_process_and_gives_its_state_to_the_one_that_died(tmp_path):
+def test_surviving_rank_keeps_its_process_and_gives_its_state_to_restarted_rank(tmp_path):
     run = Run(tmp_path, job(tmp_path, machines=1))
     wait_step(tmp_path, 75)
     before = pids(run, 2)
@@ -133,7 +133,7 @@ def test_who_survives_keeps_its_process_and_gives_its_state_to_the_one_that_died
     assert weights(output) == weights_alone(STEPS)
 
 
-def test_a_job_says_it_by_its_recovery(tmp_path):
+def test_job_with_recovery_in_place_keeps_surviving_ranks(tmp_path):
     run = Run(tmp_path, trainer_jobs.job(tmp_path, steps=STEPS, recovery="InPlace"))
     wait_commits(tmp_path, 1)
     kill_the_first_of_4(run)
@@ -151,7 +151,7 @@ PAUSES = [None, 0, 0.01, 0.03, 0.1, 0.3]
 
 
 @pytest.mark.parametrize("first", range(0, len(PAUSES), 2))
-def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path, first):
+def test_job_recovers_in_place_if_second_rank_is_killed_during_recovery(tmp_path, first):
     run = Run(tmp_path, job(tmp_path))
     for n in range(first, first + 2):
         wait_step(tmp_path, 20 + 100 * (n - first))
@@ -171,7 +171,7 @@ def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path,
     assert weights(output) == weights_alone(STEPS)
 
 
-def test_who_does_not_leave_in_time_is_replaced(tmp_path):
+def test_agent_replaces_stopped_rank_that_does_not_leave_in_time(tmp_path):
     run = Run(tmp_path, job(tmp_path))
     wait_step(tmp_path, 20)
     before = pids(run, 4)
@@ -186,7 +186,7 @@ def test_who_does_not_leave_in_time_is_replaced(tmp_path):
     assert weights(output) == weights_alone(STEPS)
 
 
-def test_where_nobody_survives_the_checkpoint_is_read(tmp_path):
+def test_job_resumes_from_checkpoint_if_no_rank_survives(tmp_path):
     run = Run(tmp_path, job(tmp_path))
     wait_step(tmp_path, 120)
     processes.kill_all(pids(run, 4).values())
@@ -211,7 +211,7 @@ def test_a_stop_on_request_ends_ranks_that_outlived_a_generation(tmp_path):
 @pytest.mark.parametrize("on_gpus", [False, True], ids=["on CPUs", "on GPUs"])
 @pytest.mark.parametrize("flags", [("--sync", "parameterserver"), ("--pipeline", "2"),
                                    ("--tensor", "2", "--tensor-shards", "2")], ids="-".join)
-def test_what_cannot_be_done_in_place_is_refused(tmp_path, flags, on_gpus):
+def test_trainer_rejects_in_place_recovery_if_ranks_do_not_hold_whole_state(tmp_path, flags, on_gpus):
     model = ("--layers", "2", "--heads", "2", "--width", "128", "--global-batch-size", "8",
              "--sequence-length", "32", "--device", "cuda" if on_gpus else "cpu")
     code, report, output = Run(tmp_path, job(
@@ -224,7 +224,7 @@ def test_what_cannot_be_done_in_place_is_refused(tmp_path, flags, on_gpus):
             else "in place wants ranks that hold the whole state each") in output
 
 
-def test_of_a_rank_that_stops_the_failure_says_in_which_operation_the_others_wait(tmp_path):
+def test_failure_names_operation_in_which_other_ranks_wait_for_stopped_rank(tmp_path):
     run = Run(tmp_path, job(tmp_path, flags=("--collective-timeout", "4")))
     wait_step(tmp_path, 20)
     os.kill(ranks(run.mark)[2][0], signal.SIGSTOP)
@@ -237,7 +237,7 @@ def test_of_a_rank_that_stops_the_failure_says_in_which_operation_the_others_wai
     assert "rank 2 stopped answering" in failure["stderr"], report
 
 
-def test_of_a_rank_that_dies_the_failure_says_in_which_operation_the_others_stood(tmp_path):
+def test_failure_of_killed_rank_names_current_operation_of_other_ranks(tmp_path):
     run = Run(tmp_path, job(tmp_path))
     wait_step(tmp_path, 20)
     kill(run, 2)
@@ -247,7 +247,7 @@ def test_of_a_rank_that_dies_the_failure_says_in_which_operation_the_others_stoo
                         report["generations"][0]["failure"]["message"]), report
 
 
-def test_on_gpus_who_survives_makes_a_new_communicator_and_gives_its_state(tmp_path):
+def test_surviving_gpu_rank_makes_new_communicator_and_gives_its_state(tmp_path):
     run = run_on_gpus(tmp_path, env={"FAKE_LOADS": "1"})  # a survivor's GPU stays open
     wait_step(tmp_path, 3)
     kill_the_first_of_4(run)
@@ -256,14 +256,14 @@ def test_on_gpus_who_survives_makes_a_new_communicator_and_gives_its_state(tmp_p
     assert re.search(r"going on after step \d+ with the state of rank [123]", output), output
 
 
-def test_on_gpus_a_second_rank_may_die_while_the_new_communicator_is_made(tmp_path):
+def test_gpu_job_recovers_if_second_rank_dies_while_communicator_is_made(tmp_path):
     run = run_on_gpus(tmp_path, {2: "FAKE_COMM=2 FAKE_INIT=die"})
     wait_step(tmp_path, 3)
     kill(run, 3)
     finish_on_gpus(tmp_path, run, [3, 2], [3, 3])
 
 
-def test_on_gpus_the_furthest_rank_may_die_while_it_gives_its_state(tmp_path):
+def test_gpu_job_recovers_if_furthest_rank_is_killed_while_giving_its_state(tmp_path):
     sending = tmp_path / "sending"
     run = run_on_gpus(tmp_path, {
         0: f"FAKE_COMM=2 FAKE_STUCK_AT={SECOND_ARRAY} FAKE_STUCK_FILE={sending}",
@@ -278,7 +278,7 @@ def test_on_gpus_the_furthest_rank_may_die_while_it_gives_its_state(tmp_path):
 
 @pytest.mark.parametrize("fault", ["FAKE_ABORT=hang", f"FAKE_STUCK_AT={LAST_OF_STEP_3}"],
                          ids=["that never ends", "within a call that never ends"])
-def test_on_gpus_who_does_not_come_back_from_the_abort_is_replaced(tmp_path, fault):
+def test_agent_replaces_gpu_rank_that_does_not_return_from_abort(tmp_path, fault):
     stuck = tmp_path / "stuck"
     run = run_on_gpus(tmp_path, {2: f"{fault} FAKE_STUCK_FILE={stuck}"})
     wait_step(tmp_path, 2)

@@ -20,7 +20,7 @@ def run_alone(folder, **options):
     return weights(output)
 
 
-def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
+def test_job_with_two_killed_ranks_ends_with_weights_of_undisturbed_job(tmp_path):
     steps = 1500  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps))
     wait_commits(tmp_path, 1)
@@ -38,7 +38,7 @@ def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
     assert weights(output) == run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
 
 
-def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_path):
+def test_stopped_job_saves_its_step_and_next_run_resumes_from_that_step(tmp_path):
     steps = 1500  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
     # Rank 0 makes it when it begins to train.
@@ -54,7 +54,7 @@ def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_pat
     assert weights(output) == run_alone(tmp_path / "alone", steps=steps, checkpointEvery=0)
 
 
-def test_data_that_is_missing_ends_the_job_at_once_and_says_so(tmp_path):
+def test_job_with_missing_data_fails_at_once_and_names_the_data(tmp_path):
     code, report, output = Run(tmp_path, job(tmp_path, data=["/nonexistent/*.txt"])).finish()
     assert code == 2
     assert len(report["generations"]) == 1
@@ -67,7 +67,7 @@ def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
     assert "lockstep-trainer job '{\"model\":{\"layers\":2," in plan
 
 
-def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
+def test_trainer_rejects_invalid_fields_of_job_written_by_hand():
     for trainer, message in [({"steps": -5}, "spec.trainer.steps: must lie between 1 and"),
                              ({"servers": [1]}, "spec.trainer.servers[0]: must lie between 0 and 0"),
                              ({"stepz": 5}, "stepz")]:
@@ -78,7 +78,7 @@ def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
         assert message in done.stderr
 
 
-def test_pipelines_heal_to_the_bit_from_the_disk_and_from_memory(tmp_path):
+def test_pipelines_resume_from_disk_and_memory_and_keep_weights_of_one_rank(tmp_path):
     steps = 1500  # far more than are done before the signal
     mesh = {"parallel": {"pipeline": 2}, "steps": steps}
     alone = run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)

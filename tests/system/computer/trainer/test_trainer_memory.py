@@ -55,7 +55,7 @@ def resumed(output):
     return [int(step) for step in re.findall(r"resuming at step (\d+)", output)]
 
 
-def test_memory_alone_is_enough_when_a_rank_and_then_a_machine_is_lost(tmp_path, undisturbed):
+def test_job_without_disk_resumes_from_memory_after_killed_rank_and_lost_machine(tmp_path, undisturbed):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     (_, folder), _ = machines(run)
     wait_in_memory(folder, "1-1")
@@ -70,7 +70,7 @@ def test_memory_alone_is_enough_when_a_rank_and_then_a_machine_is_lost(tmp_path,
     assert weights(output) == undisturbed
 
 
-def test_ranks_that_outlive_a_generation_keep_on_writing_to_memory_what_a_lost_machine_needs(tmp_path, undisturbed):
+def test_ranks_kept_in_place_still_write_memory_checkpoints_for_lost_machine(tmp_path, undisturbed):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, recovery="InPlace",
                                   checkpoint={"memory": {"size": "64Mi"}}))
     (agent, folder), (_, copies) = machines(run)
@@ -85,7 +85,7 @@ def test_ranks_that_outlive_a_generation_keep_on_writing_to_memory_what_a_lost_m
     assert weights(output) == undisturbed
 
 
-def test_the_disk_is_what_is_left_where_memory_is_lost_and_it_is_said(tmp_path, undisturbed):
+def test_job_resumes_from_disk_and_reports_lost_memory_checkpoint(tmp_path, undisturbed):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpointEvery=STEPS // 2, memoryEvery=7, checkpoint={
         "memory": {"size": "64Mi", "replicas": 0}, "persistEvery": "0s", "path": str(tmp_path / "checkpoints")}))
     (agent, folder), _ = machines(run)
@@ -103,7 +103,7 @@ def test_the_disk_is_what_is_left_where_memory_is_lost_and_it_is_said(tmp_path, 
     assert weights(output) == undisturbed
 
 
-def test_without_a_disk_training_begins_anew_when_all_copies_are_lost(tmp_path, undisturbed):
+def test_job_without_disk_restarts_from_scratch_if_all_memory_copies_are_lost(tmp_path, undisturbed):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     both = machines(run)
     wait_in_memory(both[1][1], "1-1")
@@ -113,7 +113,7 @@ def test_without_a_disk_training_begins_anew_when_all_copies_are_lost(tmp_path, 
     assert weights(output) == undisturbed
 
 
-def test_a_stopped_job_goes_on_from_the_disk_at_another_world(tmp_path, undisturbed):
+def test_stopped_job_resumes_from_disk_at_another_world_size(tmp_path, undisturbed):
     checkpoint = {"memory": {"size": "64Mi"}, "path": str(tmp_path / "checkpoints")}
     run = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0, memoryEvery=5, checkpoint=checkpoint))
     wait_in_memory(machines(run)[0][1], "1-1")
@@ -126,7 +126,7 @@ def test_a_stopped_job_goes_on_from_the_disk_at_another_world(tmp_path, undistur
     assert weights(output) == undisturbed
 
 
-def test_a_store_that_is_too_small_is_said_once_and_stops_nothing(tmp_path):
+def test_job_reports_too_small_memory_once_and_succeeds(tmp_path):
     code, _, output = Run(tmp_path, job(tmp_path, steps=60, memoryEvery=5,
                                         checkpoint={"memory": {"size": "64Ki"}})).finish()
     assert code == 0, output

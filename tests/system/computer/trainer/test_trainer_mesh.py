@@ -26,7 +26,7 @@ def mesh(folder, world, stages, tensor, *arguments, **changes):
 
 
 @pytest.mark.parametrize("shards, count", [(1, 10), (SHARDS, 20)])
-def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_and_norms(
+def test_every_mesh_of_1_2_4_and_8_ranks_ends_with_same_weights_losses_and_norms(
         tmp_path, shards, count):
     runs = {(world, stages, tensor):
             mesh(tmp_path / f"{world}-{stages}-{tensor}", world, stages, tensor, steps=3,
@@ -44,7 +44,7 @@ def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_an
         assert told == {cut: (cut[1] * cut[2] > 1) == of_a_mesh for cut in runs}
 
 
-def test_the_number_of_shards_decides_the_bits_and_one_has_those_of_a_model_without(tmp_path):
+def test_number_of_shards_decides_weights_and_one_shard_equals_unsharded_model(tmp_path):
     of = {shards: mesh(tmp_path / str(shards), 2, 1, min(shards, 2), steps=3, model=model_of(shards))
           for shards in (1, 4, SHARDS)}
     assert len({run.weights for run in of.values()}) == 3
@@ -56,14 +56,14 @@ def test_the_number_of_shards_decides_the_bits_and_one_has_those_of_a_model_with
 @pytest.mark.parametrize("arguments", [
     ["--bucket-mb=1"], ["--overlap=off"], ["--compare-every=1"], ["--threads=3"]],
     ids=lambda each: each[0][2:])
-def test_the_weights_of_a_mesh_do_not_depend_on(tmp_path, arguments):
+def test_weights_of_mesh_do_not_depend_on_option(tmp_path, arguments):
     # Stages of unlike size, whose gradients are several buckets.
     model = options(layers=2, heads=4, width=128, tensor_shards=4)
     alone = train(tmp_path / "alone", steps=3, model=model)
     assert mesh(tmp_path / "mesh", 8, 2, 2, *arguments, steps=3, model=model).weights == alone.weights
 
 
-def test_a_checkpoint_of_any_factorisation_is_gone_on_from_at_another(tmp_path):
+def test_training_resumes_checkpoint_of_one_mesh_at_another_mesh(tmp_path):
     checkpoints = ["--checkpoint-every=4", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     model = model_of(SHARDS, decay_steps=20)
     for number, cut in enumerate([(4, 1, 4), (1, 1, 1), (8, 2, 2), (4, 4, 1), (2, 1, 1)]):
@@ -74,7 +74,7 @@ def test_a_checkpoint_of_any_factorisation_is_gone_on_from_at_another(tmp_path):
     assert last.weights == mesh(tmp_path / "alone", 1, 1, 1, steps=20, model=model).weights
 
 
-def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned_of(tmp_path):
+def test_run_resumes_checkpoint_with_other_shard_count_and_warns(tmp_path):
     """Trained on by a rank without shards, whose first loss is what the shards' next would have been."""
     checkpoints = f"--checkpoint-dir={tmp_path / 'checkpoints'}"
     model = model_of(SHARDS, decay_steps=16)
@@ -87,7 +87,7 @@ def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned
 
 @pytest.mark.parametrize("cut, killed", [
     ("--pipeline=2", 0), ("--pipeline=2", 3), ("--tensor=2", 0), ("--tensor=2", 1)])
-def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, cut, killed):
+def test_killed_rank_ends_all_ranks_and_resumed_run_has_undisturbed_weights(tmp_path, cut, killed):
     checkpoints = [cut, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     model = model_of(SHARDS, decay_steps=100)
     with Trainer(tmp_path / "killed", 4, checkpoints, model=model, steps=100_000) as run:
@@ -103,7 +103,7 @@ def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, cu
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_sigterm_at_any_rank_makes_all_save_one_step_and_leave_with_143(tmp_path, cut):
+def test_sigterm_to_last_rank_makes_all_ranks_save_one_step_and_exit_with_143(tmp_path, cut):
     arguments = [cut, "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "first", 4, arguments, model=MODEL, steps=5000) as run:
         run.start().wait_step(3)
@@ -113,7 +113,7 @@ def test_sigterm_at_any_rank_makes_all_save_one_step_and_leave_with_143(tmp_path
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_rank_that_hangs_is_named(tmp_path, cut):
+def test_peers_exit_with_75_and_name_the_hung_rank(tmp_path, cut):
     arguments = [cut, "--collective-timeout=5", "--checkpoint-every=0"]
     with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
         run.start().wait_step(3)
@@ -138,13 +138,13 @@ def test_a_rank_that_hangs_is_named(tmp_path, cut):
     (1, {"tensor_shards": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
     (1, {"tensor_shards": 2, "reduce": "ring"}, "write reduce Tree"),
 ], ids=str)
-def test_a_mesh_that_cannot_be_is_refused_with_what_could(tmp_path, world, arguments, says):
+def test_trainer_rejects_impossible_mesh_and_names_the_reason(tmp_path, world, arguments, says):
     code, said = fails(tmp_path, world=world, model=options(layers=8, heads=8, **arguments))
     assert code == 2, said
     assert says in said
 
 
-def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
+def test_trainer_names_stage_that_lacks_memory_and_options_to_change(tmp_path):
     with Trainer(tmp_path, 2, ["--pipeline=2"], model=options(width=1024, vocabulary=100_000)) as run:
         def little_at_rank_1():
             if len(run.processes) == 1:
@@ -161,7 +161,7 @@ def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
     (1, "2 pipelines of 2 stages", ["", ""]),
     (2, "1 pipelines of 2 stages of 2 ranks, 8 shards a layer",
      [", shards 0 to 3 of 8", ", shards 4 to 7 of 8"])])
-def test_what_each_rank_holds_is_said_before_it_is_taken(tmp_path, tensor, pipelines, shards):
+def test_trainer_reports_layers_and_shards_of_each_stage(tmp_path, tensor, pipelines, shards):
     model = model_of(SHARDS if tensor > 1 else 1)
     output = mesh(tmp_path, 4, 2, tensor, steps=1, model=model).output
     assert f"mesh: {pipelines}" in output

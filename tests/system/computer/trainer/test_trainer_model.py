@@ -104,7 +104,7 @@ def case(request):
     }  # fmt: skip
 
 
-def test_in_fp32_the_trainer_computes_what_pytorch_does(case, tmp_path):
+def test_trainer_in_fp32_matches_pytorch(case, tmp_path):
     ours = case["ours"](tmp_path)
     assert np.abs(ours.logits - case["logits"]).max() < 1e-3
     assert abs(ours.losses[0] - case["losses"][0]) < 1e-5
@@ -115,7 +115,7 @@ def test_in_fp32_the_trainer_computes_what_pytorch_does(case, tmp_path):
     assert np.linalg.norm(ours.trained - case["trained"]) < 1e-4 * moved
 
 
-def test_in_bf16_the_trainer_comes_near_it(case, tmp_path):
+def test_trainer_in_bf16_has_losses_close_to_pytorch(case, tmp_path):
     if "avx512_bf16" not in pathlib.Path("/proc/cpuinfo").read_text():
         pytest.skip("no bf16 on this CPU")
     ours = case["ours"](tmp_path, "bf16")

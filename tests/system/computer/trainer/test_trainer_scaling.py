@@ -21,7 +21,7 @@ def computed(records):
 
 @pytest.mark.parametrize("world, arguments", [
     (2, []), (4, ["--threads=2"]), (2, ["--sync=parameter-server"])], ids=["2", "4", "server"])
-def test_it_is_told_and_leaves_no_trace_in_training(tmp_path, world, arguments):
+def test_trainer_reports_scaling_efficiency_without_changing_weights(tmp_path, world, arguments):
     plain = train(tmp_path / "plain", *arguments, world=world)
     run = train(tmp_path / "measured", *arguments, "--measure-scaling", world=world)
     assert run.weights == plain.weights
@@ -36,7 +36,7 @@ def test_it_is_told_and_leaves_no_trace_in_training(tmp_path, world, arguments):
     assert not LINE.search(plain.output) and "scaling_efficiency" not in plain.records[-1]
 
 
-def test_checkpoints_are_not_in_it(tmp_path):
+def test_scaling_efficiency_excludes_checkpoint_time(tmp_path):
     run = train(tmp_path, "--measure-scaling", "--checkpoint-every=2", f"--checkpoint-dir={tmp_path / 'ckpt'}",
                 world=2)
     assert sum(record["checkpoint_seconds"] for record in run.records) > 0
@@ -44,17 +44,17 @@ def test_checkpoints_are_not_in_it(tmp_path):
     assert last["scaling_efficiency"] == pytest.approx(computed(run.records) / last["alone_tokens_per_second"])
 
 
-def test_one_rank_has_none(tmp_path):
+def test_run_of_one_rank_reports_no_scaling_efficiency(tmp_path):
     run = train(tmp_path, "--measure-scaling")
     assert not LINE.search(run.output) and "scaling_efficiency" not in run.records[-1]
 
 
-def test_a_pipeline_is_refused(tmp_path):
+def test_trainer_rejects_scaling_measurement_of_pipeline(tmp_path):
     code, errors = fails(tmp_path, "--measure-scaling", "--pipeline=2", model=options(layers=4), world=2)
     assert code == 2 and "no speed alone: leave measureScaling out, or write" in errors
 
 
-def test_a_job_with_a_killed_rank_heals_and_still_reports_it(tmp_path):
+def test_job_with_killed_rank_keeps_weights_and_reports_scaling_efficiency(tmp_path):
     steps = 1000
     alone = tmp_path / "alone"
     alone.mkdir()

@@ -28,7 +28,7 @@ def said(output):
     return [int(step) for step in re.findall(r"^validation after step (\d+): loss ", output, re.M)]
 
 
-def test_every_factorisation_tells_the_same_losses_and_trains_as_without(tmp_path):
+def test_every_mesh_reports_same_validation_losses_and_keeps_training_unchanged(tmp_path):
     plain = train(tmp_path / "plain", model=MODEL)
     runs = [train(tmp_path / f"{world}-{stages}", *EVERY_3, f"--pipeline={stages}", model=MODEL, world=world)
             for world, stages in [(1, 1), (2, 1), (4, 1), (4, 2), (4, 4)]]
@@ -45,14 +45,14 @@ def test_every_factorisation_tells_the_same_losses_and_trains_as_without(tmp_pat
     assert said(runs[0].output) == [3, 6, 8] and "(40 sequences, " in runs[0].output
 
 
-def test_a_world_that_shares_the_micro_batches_unevenly_tells_the_same_loss(tmp_path):
+def test_world_of_3_with_uneven_micro_batches_reports_almost_same_loss(tmp_path):
     # 40 micro-batches on 3 ranks, whose training differs in the last places.
     model = options(global_batch_size=12, micro_batch_size=1)
     runs = [train(tmp_path / str(world), *EVERY_3, model=model, world=world, steps=3) for world in (1, 3)]
     assert validations(runs[1])[0][1] == pytest.approx(validations(runs[0])[0][1], abs=1e-5)
 
 
-def test_by_default_it_is_done_once_at_the_end(tmp_path):
+def test_trainer_validates_once_at_the_end_by_default(tmp_path):
     run = train(tmp_path, f"--validation-data={HELD_OUT}")
     assert [step for step, _, _ in validations(run)] == [8] == said(run.output)
     assert run.records[-1]["validation_seconds"] > 0
@@ -61,12 +61,12 @@ def test_by_default_it_is_done_once_at_the_end(tmp_path):
 @pytest.mark.parametrize("argument", [
     "--sync=parameter-server",
     pytest.param("--precision=bf16", marks=pytest.mark.skipif(not BF16, reason="this CPU has no AVX512_BF16"))])
-def test_it_leaves_no_trace_in_training_with(tmp_path, argument):
+def test_validation_does_not_change_weights_with_option(tmp_path, argument):
     plain = train(tmp_path / "plain", argument, world=2)
     assert train(tmp_path / "validated", argument, *EVERY_3, world=2).weights == plain.weights
 
 
-def test_a_killed_and_resumed_run_tells_the_same_series(tmp_path):
+def test_killed_and_resumed_run_reports_same_validation_losses(tmp_path):
     every_5 = [f"--validation-data={HELD_OUT}", "--validate-every=5", "--validation-samples=8",
                "--decay-steps=400"]
     checkpoints = [*every_5, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
@@ -88,7 +88,7 @@ def test_a_killed_and_resumed_run_tells_the_same_series(tmp_path):
     assert last.weights == alone.weights
 
 
-def test_what_a_stop_left_undone_is_done_by_the_next_run_and_once(tmp_path):
+def test_next_run_does_validation_skipped_by_a_stop_exactly_once(tmp_path):
     arguments = [f"--validation-data={HELD_OUT}", "--validate-every=1", "--validation-samples=8",
                  "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=100_000) as run:
@@ -105,7 +105,7 @@ def test_what_a_stop_left_undone_is_done_by_the_next_run_and_once(tmp_path):
     assert third.weights == second.weights
 
 
-def test_a_finished_run_is_validated_on_what_it_did_not_know(tmp_path):
+def test_trainer_validates_finished_run_on_data_given_later(tmp_path):
     checkpoints = [f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     done = train(tmp_path / "first", *checkpoints)
     again = train(tmp_path / "second", *checkpoints, *EVERY_3)
@@ -118,7 +118,7 @@ def test_a_finished_run_is_validated_on_what_it_did_not_know(tmp_path):
     ("short", MODEL, "32 tokens hold 0 sequences of 32 tokens, but a micro-batch takes 1"),
     ("foreign", options(vocabulary=128), "foreign: token 40 is 200, but the model's vocabulary is 128"),
 ], ids=["missing", "short", "foreign"])
-def test_data_that_will_not_do_is_refused_before_training(tmp_path, data, model, says):
+def test_trainer_rejects_unusable_validation_data_before_training(tmp_path, data, model, says):
     texts = tmp_path / "texts"
     texts.write_bytes(b"a text to train on, " * 200)
     (tmp_path / "short").write_bytes(b"x" * 32)
@@ -130,13 +130,13 @@ def test_data_that_will_not_do_is_refused_before_training(tmp_path, data, model,
     assert not (tmp_path / "run/metrics.jsonl").exists()
 
 
-def test_data_that_are_trained_on_as_well_are_named(tmp_path):
+def test_trainer_warns_of_validation_data_that_is_also_training_data(tmp_path):
     assert f"{HELD_OUT} is among the data, too" in train(
         tmp_path / "both", f"--validation-data={HELD_OUT}", data=["/usr/share/common-licenses/A*"], steps=1).errors
     assert "among the data" not in train(tmp_path / "apart", f"--validation-data={HELD_OUT}", steps=1).errors
 
 
-def test_a_job_with_a_killed_rank_heals_to_the_same_losses(tmp_path):
+def test_job_with_killed_rank_reports_same_validation_losses(tmp_path):
     steps = 1200
     held_out = {"validationData": [HELD_OUT], "validateEvery": 150, "validationSamples": 8}
 

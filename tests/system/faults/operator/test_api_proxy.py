@@ -84,7 +84,7 @@ def map_fault(do, **options):
     return Fault("POST", "configmaps", "broken", do=do, **options)
 
 
-def test_without_a_fault_everything_passes_and_is_known(proxied):
+def test_proxy_without_fault_passes_and_records_every_write(proxied):
     it = proxied()
     it.create("one")
     it.api.patch_namespaced_config_map("one", it.namespace, {"data": {"key": "value"}})
@@ -99,7 +99,7 @@ def test_without_a_fault_everything_passes_and_is_known(proxied):
 
 @pytest.mark.parametrize("do, committed", [
     ("drop-before", False), ("drop-after", True), ("crash-before", False), ("crash-after", True)])
-def test_a_dropped_call_has_reached_the_server_or_not_as_the_fault_says(proxied, do, committed):
+def test_drop_or_crash_fault_ends_call_before_or_after_commit(proxied, do, committed):
     it = proxied(map_fault(do))
     with pytest.raises(urllib3.exceptions.ProtocolError):
         it.create("broken")
@@ -108,7 +108,7 @@ def test_a_dropped_call_has_reached_the_server_or_not_as_the_fault_says(proxied,
 
 
 @pytest.mark.parametrize("do, committed", [("answer", False), ("answer-after", True)])
-def test_an_answer_stands_for_the_servers(proxied, do, committed):
+def test_answer_fault_replaces_answer_of_server(proxied, do, committed):
     it = proxied(map_fault(do, status=429, retry_after=7))
     with pytest.raises(ApiException) as caught:
         it.create("broken")
@@ -116,21 +116,21 @@ def test_an_answer_stands_for_the_servers(proxied, do, committed):
     assert it.names() == ({"broken"} if committed else set())
 
 
-def test_a_truncated_answer_has_more_length_than_body(proxied):
+def test_truncate_fault_cuts_body_short_of_content_length(proxied):
     it = proxied(map_fault("truncate"))
     with pytest.raises(urllib3.exceptions.ProtocolError):
         it.create("broken")
     assert it.names() == {"broken"}
 
 
-def test_a_body_of_html(proxied):
+def test_html_fault_answers_502_with_html_body(proxied):
     it = proxied(map_fault("html"))
     with pytest.raises(ApiException) as caught:
         it.create("broken")
     assert caught.value.status == 502 and "<html>" in caught.value.body
 
 
-def test_only_the_occurrences_named_are_broken(proxied):
+def test_fault_hits_only_configured_occurrences(proxied):
     it = proxied(Fault("POST", "configmaps", nth=2, times=2, do="answer", status=500))
     statuses = []
     for name in ("one", "two", "three", "four"):
@@ -143,21 +143,21 @@ def test_only_the_occurrences_named_are_broken(proxied):
     assert it.proxy.faults[0].fired == 2
 
 
-def test_somebody_else_comes_first(proxied):
+def test_touch_fault_calls_touch_with_path_of_object(proxied):
     it = proxied(Fault("PUT", "configmaps", "one", do="touch"))
     made = it.create("one")
     it.api.replace_namespaced_config_map("one", it.namespace, made)
     assert it.touched == [f"/api/v1/namespaces/{it.namespace}/configmaps/one"]
 
 
-def test_a_late_answer_is_the_servers(proxied):
+def test_late_fault_delays_answer_of_server(proxied):
     it = proxied(Fault("GET", "configmaps", do="late", seconds=0.2))
     began = time.monotonic()
     assert it.names() == set()
     assert time.monotonic() - began >= 0.2
 
 
-def test_a_call_that_stalls_ends_without_an_answer(proxied):
+def test_stall_fault_ends_call_without_answer_or_commit(proxied):
     it = proxied(map_fault("stall", seconds=0.2))
     with pytest.raises(urllib3.exceptions.ProtocolError):
         it.create("broken")
@@ -174,7 +174,7 @@ def watched_with(it):
     return it.watch()
 
 
-def test_a_watch_passes_event_after_event(proxied):
+def test_proxy_without_fault_passes_and_records_watch_events(proxied):
     it = proxied()
     events = it.watch()
     it.create("one")
@@ -186,7 +186,7 @@ def test_a_watch_passes_event_after_event(proxied):
         "ADDED configmaps one", "DELETED configmaps one"]
 
 
-def test_a_watch_that_is_cut_ends_before_the_event(proxied):
+def test_cut_fault_ends_watch_before_event(proxied):
     it = proxied(event_fault("cut"))
     assert "two" not in [name for _, name in watched_with(it)]
     assert it.proxy.faults[0].fired == 1
@@ -195,21 +195,21 @@ def test_a_watch_that_is_cut_ends_before_the_event(proxied):
     again.close()
 
 
-def test_a_watch_that_is_torn_ends_inside_a_line(proxied):
+def test_tear_fault_ends_watch_inside_line(proxied):
     it = proxied(event_fault("tear"))
     with pytest.raises((urllib3.exceptions.HTTPError, ValueError)):
         list(watched_with(it))
     assert it.proxy.faults[0].fired == 1
 
 
-def test_an_event_comes_twice(proxied):
+def test_twice_fault_repeats_event(proxied):
     it = proxied(event_fault("twice"))
     events = watched_with(it)
     assert sorted(next(events)[1] for _ in range(4)) == ["one", "three", "two", "two"]
     events.close()
 
 
-def test_an_event_that_is_delayed_comes_later(proxied):
+def test_delay_fault_delays_event(proxied):
     it = proxied(event_fault("delay", seconds=1.0))
     started = time.monotonic()
     events = watched_with(it)
@@ -218,7 +218,7 @@ def test_an_event_that_is_delayed_comes_later(proxied):
     assert time.monotonic() - started >= 1.0
 
 
-def test_a_silent_watch_stays_open_and_says_nothing(proxied):
+def test_silence_fault_keeps_watch_open_and_withholds_event(proxied):
     it = proxied(event_fault("silence"))
     for name in ("one", "two"):
         it.create(name)
@@ -229,14 +229,14 @@ def test_a_silent_watch_stays_open_and_says_nothing(proxied):
     assert "two" not in seen
 
 
-def test_gone_comes_in_the_stream(proxied):
+def test_gone_fault_sends_410_in_watch_stream(proxied):
     it = proxied(event_fault("gone", times=99))
     with pytest.raises(ApiException) as caught:
         list(watched_with(it))
     assert caught.value.status == 410
 
 
-def test_a_refusing_proxy_comes_back_on_its_port(proxied):
+def test_proxy_listens_on_same_port_after_refusal(proxied):
     it = proxied()
     it.create("one")
     refusing = threading.Thread(target=lambda: it.run(it.proxy.refuse(5)))
