@@ -124,14 +124,23 @@ function(lockstep_program name)
   endif()
 endfunction()
 
-# lockstep_test(NAME DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest program of this folder's
-# *_test.cc files (lockstep_sources), run as one ctest test. Labels (default: unit) say which suites of tools/test
-# run it: threaded ones run again under ThreadSanitizer, slow ones only in `tools/test all`; all but
-# the slow ones run again under AddressSanitizer, and neither runs those tests of it that are
-# UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
+# lockstep_test(NAME [SEPARATE] DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest
+# program of this folder's *_test.cc files (lockstep_sources), run as one ctest test. With LOCKSTEP_UNITY
+# they are compiled together, a folder at a time (lockstep_join), unless SEPARATE. Labels (default: unit)
+# say which suites of tools/test run it: threaded ones run again under ThreadSanitizer, slow ones only in
+# `tools/test all`; all but the slow ones run again under AddressSanitizer, and neither runs those tests of
+# it that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
   lockstep_sources(sources *_test.cc)
+  if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
+    # These include headers of other projects, with options of their own.
+    set(foreign ${sources})
+    list(FILTER foreign INCLUDE REGEX "_abi_test\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "_abi_test\\.cc$")
+    lockstep_join(sources)
+    list(APPEND sources ${foreign})
+  endif()
   find_package(GTest REQUIRED)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test

@@ -67,6 +67,27 @@ def test_tidy_skips_and_counts_file_that_is_not_built(tree):
     assert tidy(tree, "base/a.cc", "base/b.cc") == (0, [], closing)
 
 
+def test_tidy_finds_fault_in_one_of_many_files_of_a_folder(tree):
+    """They are looked at joined, and the one with the fault by itself. Names may stand twice."""
+    commands = json.loads((tree / "compile_commands.json").read_text())
+    for name in ("b", "c", "d", "e"):
+        (tree / f"base/{name}.h").write_text(
+            f"#ifndef {name}_H\n#define {name}_H\nint* Get{name}();\n#endif\n")
+        nothing = "0" if name == "d" else "nullptr"
+        (tree / f"base/{name}.cc").write_text(
+            f'#include "base/{name}.h"\n\nint* Get{name}() {{ return {nothing}; }}\n')
+        commands.append({**commands[0], "file": str(tree / f"base/{name}.cc"),
+                         "command": commands[0]["command"].replace("a.cc", f"{name}.cc")})
+    (tree / "compile_commands.json").write_text(json.dumps(commands))
+    files = [f"base/{name}.{suffix}" for name in "bcde" for suffix in ("cc", "h")]
+    assert tidy(tree, *files) == (
+        1, ["base/d.cc:3: use nullptr [modernize-use-nullptr]"],
+        "clang-tidy: 8 files looked at, 0 unchanged, 0 not built here, 1 bad")
+    (tree / "base/c.cc").write_text("static int Kept() { return 1; }\nint c = Kept();\n")
+    (tree / "base/d.cc").write_text("static int Kept() { return 2; }\nint d = Kept();\n")
+    assert tidy(tree, *files)[0] == 0
+
+
 def test_tidy_reports_line_of_file_that_does_not_compile(tree):
     (tree / "base/a.cc").write_text("int Twice(\n")
     code, found, _ = tidy(tree, "base/a.cc")

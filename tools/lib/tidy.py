@@ -3,9 +3,12 @@
 clang-tidy itself walks the standard library again in every file that includes it, which takes most
 of its time. So two programs share the work, both with the checks of .clang-tidy:
 
-    clangd      every .cc and every header, each as a file of its own; looks at nothing it includes
+    clangd      every .cc and every header; looks at nothing that a file includes
     clang-tidy  with --deep: the checks that clangd leaves out, which follow the paths through a
                 function; not for tests, whose paths are short and run
+
+clangd spends most of its time on what a file includes. So files of a folder are first joined into one
+text. If clangd finds nothing there, all of them are clean; else it looks at each file by itself.
 
 A file that came out clean is not looked at again until its text, its compile command, a header of
 this repository that it includes, the configuration or the programs change. A .cc that this machine
@@ -33,6 +36,9 @@ SHALLOW = [
     f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")
 ]
 CONFIGURATION = (".clang-tidy", ".clangd")
+# What names a file in a compile command.
+OUTPUT = re.compile(r" -o \S+| -c \S+")
+BATCH = 12  # files
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 FINDING = re.compile(r"\[(\S+)\] Line (\d+): (.*)")
 
@@ -72,6 +78,71 @@ def look(path, build):
     return "\n".join(dict.fromkeys(found))
 
 
+def in_order(paths):
+    """The headers among `paths` after those of them that they include."""
+    ordered = []
+
+    def add(path):
+        if path not in ordered:
+            for name in read(path)[1]:
+                if name in paths and name != path:
+                    add(name)
+            if path not in ordered:
+                ordered.append(path)
+
+    for path in paths:
+        add(path)
+    return ordered
+
+
+def join(paths):
+    """The files' texts in a row. A line that an earlier file includes is left empty."""
+    text, included = [], set()
+    for path in in_order(paths):
+        own = set()
+        for line in pathlib.Path(path).read_text().splitlines():
+            if line.startswith("#include"):
+                own.add(line)
+                line = "" if line in included else line
+            text.append(line)
+        included |= own
+    return "\n".join(text) + "\n"
+
+
+def look_joined(paths, flags, build):
+    """Whether clangd finds nothing in the text of these files, which have one suffix."""
+    suffix = pathlib.PurePosixPath(paths[0]).suffix
+    name = hashlib.sha256(repr(paths).encode()).hexdigest()[:16]
+    folder = pathlib.Path(build, "joined", name).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"joined{suffix}"
+    file.write_text(join(paths))
+    language = "-x c++-header" if suffix == ".h" else "-x c++"
+    (folder / "compile_commands.json").write_text(json.dumps([{
+        "directory": str(pathlib.Path(build).absolute()), "file": str(file),
+        "command": f"{flags} {language} -c {file}"}]))
+    return look(file, folder) == ""
+
+
+def batches(jobs, commands):
+    """Pairs of paths and flags: files of one folder, of one suffix and with the same flags."""
+    flags, by_folder = {}, {}
+    for path, command in commands.items():
+        flags[path] = OUTPUT.sub("", command)
+        by_folder.setdefault(os.path.dirname(path), flags[path])
+    groups = {}
+    for path in jobs:
+        folder, suffix = os.path.split(path)[0], os.path.splitext(path)[1]
+        known = flags.get(path) or by_folder.get(folder)
+        if known:
+            groups.setdefault((folder, suffix, known), []).append(path)
+    for (_, _, known), paths in groups.items():
+        parts = -(-len(paths) // BATCH)
+        for part in (paths[start::parts] for start in range(parts)):
+            if len(part) > 2:
+                yield part, known
+
+
 def follow(path, build):
     """What clang-tidy has to say."""
     run = subprocess.run(
@@ -89,10 +160,11 @@ def version(program):
 
 def main(deep, build, cache, *files):
     root = os.getcwd()
-    commands = {
-        os.path.relpath(c["file"], root): c["command"].replace(root, "")
+    written = {
+        os.path.relpath(c["file"], root): c["command"]
         for c in json.loads(pathlib.Path(build, "compile_commands.json").read_text())
     }
+    commands = {path: command.replace(root, "") for path, command in written.items()}
     tools = [version(TIDY), version(CLANGD)]
     tools += [pathlib.Path(p).read_text() for p in CONFIGURATION if os.path.exists(p)]
     jobs = {}  # the quick ones first
@@ -111,7 +183,15 @@ def main(deep, build, cache, *files):
         print(f"clang-tidy: {len(todo)} of {len(jobs)} looks to take: minutes", file=sys.stderr)
     bad = set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for job, said in zip(todo, pool.map(lambda job: job[0](job[1], build), todo)):
+        looks = [path for kind, path in todo if kind is look]
+        joined = list(batches(looks, written))
+        for (paths, _), clean in zip(joined, pool.map(
+                lambda batch: look_joined(*batch, build), joined)):
+            if clean:
+                for path in paths:
+                    stamps[look, path].touch()
+        left = [job for job in todo if not stamps[job].exists()]
+        for job, said in zip(left, pool.map(lambda job: job[0](job[1], build), left)):
             if said:
                 bad.add(job[1])
                 print(said, flush=True)

@@ -5,7 +5,7 @@
 #include "cli/cluster/log_choice.h"
 #include "cli/cluster/log_lines.h"
 
-namespace lockstep::cli {
+namespace lockstep::cli::logs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -140,4 +140,4 @@ TEST(WaitsForTest, APodSaysWhatKeepsIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::logs_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::cli {
+namespace lockstep::cli::local_machines_test {
 namespace {
 
 using control::MachineEnd;
@@ -128,4 +128,4 @@ TEST(LocalMachines, WhoLeavesInTimeIsNotKilled) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::local_machines_test

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace lockstep::cli {
+namespace lockstep::cli::nodes_test {
 namespace {
 
 using testing::ElementsAre;
@@ -222,4 +222,4 @@ TEST(AdviceOn, IsForTheClientThatSaidIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::nodes_test

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace lockstep::cli {
+namespace lockstep::cli::report_test {
 namespace {
 
 constexpr Time kStart = hours(1);
@@ -105,4 +105,4 @@ TEST(ReportTest, ARunThatNeverBeganHasAReportToo) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::report_test

@@ -10,7 +10,7 @@
 #include "core/text/problem.h"
 #include "core/text/text.h"
 
-namespace lockstep::core {
+namespace lockstep::core::status_test {
 namespace {
 
 using testing::ElementsAre;
@@ -438,4 +438,4 @@ TEST(SetCondition, LeavesOtherTypesAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::core
+}  // namespace lockstep::core::status_test

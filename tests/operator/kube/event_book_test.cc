@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::kube {
+namespace lockstep::kube::event_book_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -131,4 +131,4 @@ TEST_F(EventBookTest, WhatIsOverIsForgotten) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::event_book_test

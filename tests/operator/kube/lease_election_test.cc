@@ -11,7 +11,7 @@
 
 #include "tests/operator/kube/scripted_transport.h"
 
-namespace lockstep::kube {
+namespace lockstep::kube::lease_election_test {
 namespace {
 
 constexpr auto kLong = std::chrono::seconds(60);
@@ -101,4 +101,4 @@ TEST_F(LeaseElectionTest, StopsWhileItWaitsForAnAnswer) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::lease_election_test

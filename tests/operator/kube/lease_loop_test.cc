@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::kube {
+namespace lockstep::kube::lease_loop_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -474,4 +474,4 @@ TEST(LeaseProperty, NoTwoHoldTheLeaseAtOneMoment) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::lease_loop_test

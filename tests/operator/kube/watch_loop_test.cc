@@ -10,7 +10,7 @@
 
 #include "operator/kube/watch/watch_sink.h"
 
-namespace lockstep::kube {
+namespace lockstep::kube::watch_loop_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -435,4 +435,4 @@ TEST_F(WatchLoopTest, PagesThatAreTooLargeAreAskedForInSmallerOnes) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::watch_loop_test

@@ -16,7 +16,7 @@
 #include "operator/kube/watch/watch_loop.h"
 #include "operator/kube/watch/watch_sink.h"
 
-namespace lockstep::kube {
+namespace lockstep::kube::watch_property_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -245,4 +245,4 @@ TEST(WatchProperty, TheCacheStandsAtAStateTheServerHadAndEndsAtItsLast) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::watch_property_test

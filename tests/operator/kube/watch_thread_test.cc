@@ -16,7 +16,7 @@
 #include "operator/kube/watch/watch.h"
 #include "tests/operator/kube/scripted_transport.h"
 
-namespace lockstep::kube {
+namespace lockstep::kube::watch_thread_test {
 namespace {
 
 constexpr auto kLong = std::chrono::seconds(60);
@@ -132,4 +132,4 @@ TEST(Reflector, StopsWhileTheTransportWaitsForRoom) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::watch_thread_test

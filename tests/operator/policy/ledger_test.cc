@@ -2,7 +2,7 @@
 
 #include "tests/operator/policy/scene.h"
 
-namespace lockstep::control {
+namespace lockstep::control::ledger_test {
 namespace {
 
 using core::Activity;
@@ -108,4 +108,4 @@ TEST(LedgerPolicy, SaysHowLongMachinesWaitedForNodes) {
 }
 
 }  // namespace
-}  // namespace lockstep::control
+}  // namespace lockstep::control::ledger_test

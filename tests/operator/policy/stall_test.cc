@@ -1,6 +1,6 @@
 #include "tests/operator/policy/scene.h"
 
-namespace lockstep::control {
+namespace lockstep::control::stall_test {
 namespace {
 
 using core::Condition;
@@ -109,4 +109,4 @@ TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
 }
 
 }  // namespace
-}  // namespace lockstep::control
+}  // namespace lockstep::control::stall_test

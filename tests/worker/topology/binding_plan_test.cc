@@ -8,7 +8,7 @@
 #include "tests/worker/topology/machine_builder.h"
 #include "worker/topology/core_split.h"
 
-namespace lockstep::topology {
+namespace lockstep::topology::binding_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -266,4 +266,4 @@ TEST(BindingPlanPropertyTest, ThreadsFitTheCoresAndTheQuotaButForTheOneThatEachP
 }
 
 }  // namespace
-}  // namespace lockstep::topology
+}  // namespace lockstep::topology::binding_plan_test

@@ -5,7 +5,7 @@
 
 #include "worker/topology/binding_plan.h"
 
-namespace lockstep::topology {
+namespace lockstep::topology::machine_xml_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -23,7 +23,7 @@ Machine Read(const XmlMachine& machine) {
   return std::move(*read);
 }
 
-std::string Cpus(const BindingPlan& plan) {
+std::string CpusWithoutReasons(const BindingPlan& plan) {
   std::string text;
   for (const RankBinding& rank : plan.ranks) {
     EXPECT_EQ(rank.reason, "");
@@ -52,11 +52,12 @@ TEST(MachineXmlTest, ADgxGivesEachOfEightProcessesItsSocketAndTheCardsOfItsSwitc
   const BindingPlan plan = PlanBinding(machine, {.processes = 8});
   const std::string near = "0-55,112-167";
   const std::string far = "56-111,168-223";
-  EXPECT_EQ(Cpus(plan), near + " | " + near + " | " + near + " | " + near + " | " + far + " | " +
-                            far + " | " + far + " | " + far);
+  EXPECT_EQ(CpusWithoutReasons(plan), near + " | " + near + " | " + near + " | " + near + " | " +
+                                          far + " | " + far + " | " + far + " | " + far);
   EXPECT_THAT(plan.ranks[5].nics, ElementsAre("mlx5_4", "mlx5_5"));
   EXPECT_EQ(plan.ranks[5].omp_threads, 14);
-  EXPECT_EQ(Cpus(PlanBinding(machine, {.mode = Bind::kExclusive, .processes = 8})).substr(0, 15),
+  EXPECT_EQ(CpusWithoutReasons(PlanBinding(machine, {.mode = Bind::kExclusive, .processes = 8}))
+                .substr(0, 15),
             "0-13,112-125 | ");
 }
 
@@ -82,7 +83,8 @@ TEST(MachineXmlTest, AGracesGpuMemoryIsNoPlaceForAProcess) {
   const Machine machine = Read(Grace());
   EXPECT_EQ(Summary(machine), "2 packages, 2 NUMA nodes, 144 cores, 4 GPUs");
   EXPECT_THAT(machine.memory_nodes, SizeIs(32));
-  EXPECT_EQ(Cpus(PlanBinding(machine, {.processes = 4})), "0-71 | 0-71 | 72-143 | 72-143");
+  EXPECT_EQ(CpusWithoutReasons(PlanBinding(machine, {.processes = 4})),
+            "0-71 | 0-71 | 72-143 | 72-143");
   const BindingPlan spread = PlanBinding(machine, {.mode = Bind::kInterleave, .processes = 4});
   EXPECT_THAT(spread.ranks[0].memory_nodes, ElementsAre(0, 1));
 }
@@ -94,4 +96,4 @@ TEST(MachineXmlTest, WhatIsNoTopologyIsAnErrorThatNamesTheFile) {
 }
 
 }  // namespace
-}  // namespace lockstep::topology
+}  // namespace lockstep::topology::machine_xml_test

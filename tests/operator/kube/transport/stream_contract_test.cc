@@ -14,7 +14,7 @@
 #include "operator/kube/http/transport.h"
 #include "tests/operator/kube/server/scripted_server.h"
 
-namespace lockstep::kube {
+namespace lockstep::kube::stream_contract_test {
 namespace {
 
 constexpr Duration kPatience = seconds(60);
@@ -312,4 +312,4 @@ TEST_F(StreamTest, RequestsGoOnBesideAStream) {
 }
 
 }  // namespace
-}  // namespace lockstep::kube
+}  // namespace lockstep::kube::stream_contract_test

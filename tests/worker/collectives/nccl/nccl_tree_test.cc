@@ -17,7 +17,7 @@
 #include "worker/collectives/gloo/reduce.h"
 #include "worker/collectives/nccl/tree_sum.h"
 
-namespace lockstep::collectives {
+namespace lockstep::collectives::nccl_tree_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -259,4 +259,4 @@ TEST(NcclTree, NcclsOwnAdditionWantsNccl) {
 }
 
 }  // namespace
-}  // namespace lockstep::collectives
+}  // namespace lockstep::collectives::nccl_tree_test

@@ -16,7 +16,7 @@
 #include "worker/collectives/nccl/host_view.h"
 #include "worker/trainer/cuda/slice_sum.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::cuda_engine_test {
 namespace {
 
 using collectives::Backend;
@@ -268,4 +268,4 @@ TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::cuda_engine_test

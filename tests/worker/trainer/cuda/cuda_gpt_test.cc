@@ -20,7 +20,7 @@
 #include "worker/trainer/model/gpt.h"
 #include "worker/trainer/model/shards.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::cuda_gpt_test {
 namespace {
 
 using collectives::DeviceMemory;
@@ -454,4 +454,4 @@ TEST_F(CudaOptimizerTest, LeavesTheModelWithTheNewOperands) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::cuda_gpt_test

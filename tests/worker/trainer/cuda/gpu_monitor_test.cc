@@ -8,7 +8,7 @@
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::gpu_monitor_test {
 namespace {
 
 using collectives::Rank;
@@ -129,4 +129,4 @@ TEST(PeakFlops, AreNotThoseOfTheWholeGpuForAPartOfIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::gpu_monitor_test

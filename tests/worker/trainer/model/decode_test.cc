@@ -5,7 +5,7 @@
 #include "tests/worker/trainer/model/random.h"
 #include "worker/trainer/model/gpt.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::decode_test {
 namespace {
 
 constexpr Shape kShape = {.layers = 2, .heads = 3, .width = 48, .vocabulary = 211, .context = 70};
@@ -65,4 +65,4 @@ TEST_F(DecoderTest, HasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::decode_test

@@ -9,7 +9,7 @@
 
 #include "tests/worker/trainer/model/random.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::kernels_test {
 namespace {
 
 struct Target {
@@ -122,4 +122,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, KernelsTest, testing::ValuesIn(Targets()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::kernels_test

@@ -8,7 +8,7 @@
 #include "worker/trainer/model/attention.h"
 #include "worker/trainer/model/kernels.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::layer_gradient_test {
 namespace {
 
 using Vector = std::vector<double>;
@@ -129,4 +129,4 @@ TEST_F(LayerGradientTest, OfAttention) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::layer_gradient_test

@@ -15,7 +15,7 @@
 #include "worker/trainer/model/adamw.h"
 #include "worker/trainer/model/gpt.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::shards_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST_F(ShardsTest, HoldLessThanAllOfThem) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::shards_test

@@ -9,7 +9,7 @@
 #include "tests/worker/trainer/model/random.h"
 #include "worker/trainer/model/gpt.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::stage_test {
 namespace {
 
 using testing::HasSubstr;
@@ -118,4 +118,4 @@ TEST(StageTest, HoldsLessThanTheWholeModel) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::stage_test

@@ -8,7 +8,7 @@
 
 #include "tests/worker/collectives/ranks.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::scaling_test {
 namespace {
 
 using collectives::Communicator;
@@ -150,4 +150,4 @@ TEST(MeasureAlone, EndsAtAStop) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::scaling_test

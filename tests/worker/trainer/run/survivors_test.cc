@@ -10,7 +10,7 @@
 
 #include "tests/worker/collectives/ranks.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::survivors_test {
 namespace {
 
 using collectives::Communicator;
@@ -136,4 +136,4 @@ TEST(TakeFurthest, LeavesWhoIsBehindWhatItHasWhenTheFurthestDiesWhileItSends) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::survivors_test

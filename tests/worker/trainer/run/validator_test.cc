@@ -15,7 +15,7 @@
 #include "tests/worker/collectives/ranks.h"
 #include "worker/trainer/model/gpt.h"
 
-namespace lockstep::trainer {
+namespace lockstep::trainer::validator_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -203,4 +203,4 @@ TEST_F(ValidatorTest, NamesAFileThatIsTrainedOnAsWell) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::trainer::validator_test
