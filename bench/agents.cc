@@ -22,11 +22,11 @@
 
 #include "base/text/line_buffer.h"
 #include "base/wake_timer.h"
-#include "core/gang/status_api.h"
-#include "core/model/names.h"
 #include "bench/bench_member.h"
 #include "bench/benchmarks.h"
 #include "bench/helper.h"
+#include "core/gang/status_api.h"
+#include "core/model/names.h"
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_config.h"
 #include "worker/agent/gang/gang_listener.h"

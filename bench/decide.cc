@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "core/gang/status_api.h"
 #include "bench/benchmarks.h"
 #include "bench/figures.h"
+#include "core/gang/status_api.h"
 #include "tests/operator/policy/scene.h"
 
 namespace lockstep::bench {

@@ -3,9 +3,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/gang/lease.h"
 #include "bench/bench_member.h"
 #include "bench/scale.h"
+#include "core/gang/lease.h"
 
 namespace lockstep::bench {
 namespace {

@@ -1,5 +1,5 @@
-// One rank of tests/system/gpu/run: gpu_check start|kernels|products|values|model|bench|wait|again, with
-// RANK, WORLD_SIZE and so on in the environment. Writes JSON lines; exits with 0, with 1 where
+// One rank of tests/system/gpu/run: gpu_check start|kernels|products|values|model|bench|wait|again,
+// with RANK, WORLD_SIZE and so on in the environment. Writes JSON lines; exits with 0, with 1 where
 // something is wrong, and with 75 when it lost a peer.
 #include <dlfcn.h>
 #include <unistd.h>

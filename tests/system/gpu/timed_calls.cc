@@ -1,5 +1,5 @@
-// libtimed.so, by which tests/system/gpu/run learns where a step's time goes: the program that is measured
-// opens it in place of libcuda.so.1 and libcublasLt.so.13 (LOCKSTEP_CUDA_LIBRARY,
+// libtimed.so, by which tests/system/gpu/run learns where a step's time goes: the program that is
+// measured opens it in place of libcuda.so.1 and libcublasLt.so.13 (LOCKSTEP_CUDA_LIBRARY,
 // LOCKSTEP_CUBLASLT_LIBRARY). It depends on both, so that whatever it does not define is theirs,
 // and puts an event before and behind each kernel and each product. When the program lets the GPU
 // go, a line of JSON for each kind of kernel goes to the file that TIMED_CALLS names:
