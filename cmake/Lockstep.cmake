@@ -101,7 +101,7 @@ endfunction()
 # of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are compiled
 # together, a folder at a time (lockstep_join), unless SEPARATE.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE;OPTIMIZED" "" "DEPENDS" ${ARGN})
   lockstep_sources(sources *.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
   if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
@@ -124,9 +124,10 @@ function(lockstep_program name)
   endif()
 endfunction()
 
-# lockstep_test(NAME [SEPARATE] DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest
+# lockstep_test(NAME [SEPARATE] [OPTIMIZED] DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest
 # program of this folder's *_test.cc files (lockstep_sources), run as one ctest test. With LOCKSTEP_UNITY
-# they are compiled together, a folder at a time (lockstep_join), unless SEPARATE. Labels (default: unit)
+# they are compiled together, a folder at a time (lockstep_join), unless SEPARATE, and without optimization,
+# which takes half the time, unless OPTIMIZED: for tests that compute much. Labels (default: unit)
 # say which suites of tools/test run it: threaded ones run again under ThreadSanitizer, slow ones only in
 # `tools/test all`; all but the slow ones run again under AddressSanitizer, and neither runs those tests of
 # it that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
@@ -145,6 +146,10 @@ function(lockstep_test name)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test
     PRIVATE lockstep_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  if(NOT arg_OPTIMIZED)
+    # glibc warns that it checks nothing without optimization.
+    target_compile_options(${name}_test PRIVATE -O0 -Wno-\#warnings)
+  endif()
   # Tests that read documents and examples find them from the root of the tree.
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   lockstep_label(${name} ${name}_test ${arg_LABEL})

@@ -11,7 +11,11 @@ ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places"
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: ORDER.index(item.path.stem.removeprefix("test_")))
+    def place(item):
+        name = item.path.stem.removeprefix("test_")
+        return ORDER.index(name) if name in ORDER else len(ORDER)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -86,13 +86,13 @@ def runners(suite, preset, whole):
             return [python("faults", ["system/faults"], at_once=CORES)]
         case "e2e" if whole:
             seconds = os.environ.get("LOCKSTEP_CHAOS_SECONDS", "600")
-            return [python("e2e", ["system/nodes"], LOCKSTEP_CHAOS_SECONDS=seconds)]
+            return [python("e2e", ["system/nodes"], at_once=CORES, LOCKSTEP_CHAOS_SECONDS=seconds)]
         case "e2e":
-            return [python("e2e", ["system/nodes"], "not slow")]
+            return [python("e2e", ["system/nodes"], "not slow", CORES)]
         case "cpprestsdk":
             one = "system/nodes/test_lifecycle.py::test_the_readmes_example_trains_across_two_nodes"
-            return [python("cpprestsdk", ["system/api-server/jobs/test_jobs.py"], "not slow", LOCKSTEP_HTTP="cpprestsdk"),
-                    python("cpprestsdk-e2e", [one], "not slow", LOCKSTEP_HTTP="cpprestsdk")]
+            return [python("cpprestsdk", [one, "system/api-server/jobs/test_jobs.py"], "not slow", CORES,
+                           LOCKSTEP_HTTP="cpprestsdk")]
         case "frameworks":
             return [python("frameworks", ["system/frameworks"])]
         case "asan":
