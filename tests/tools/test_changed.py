@@ -31,16 +31,17 @@ def shipped(graph, path):
 
 
 def test_a_source_affects_the_programs_that_are_compiled_from_it(graph):
-    assert shipped(graph, "operator/policy/decide.cc") == {"lockstep", "lockstep-operator"}
+    assert shipped(graph, "operator/controller/controller.cc") == {"lockstep-operator"}
+    assert "lockstep-trainer" not in shipped(graph, "operator/policy/decide.cc")
     assert shipped(graph, "worker/trainer/main.cc") == {"lockstep-trainer"}
     assert shipped(graph, "base/result.h") == set(PRODUCT)
     assert shipped(graph, "docs/cli.md") == set()
 
 
 def test_a_source_affects_the_unit_tests_that_are_compiled_from_it(graph):
-    programs = {name: f"bin/{name}_test" for name in ("base", "core", "policy", "sim", "agent")}
+    programs = {name: f"bin/{name}_test" for name in ("base", "core", "operator", "sim", "agent")}
     affected = changed.programs_affected(ROOT, graph, programs, ["operator/policy/decide.cc"])
-    assert affected == {"policy", "sim"}
+    assert affected == {"operator", "sim"}
 
 
 def test_a_document_affects_the_tests_that_name_it(graph, python):

@@ -12,6 +12,7 @@ When in doubt a test is affected. What no rule finds is reported, not guessed.
 
 import ast
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -96,12 +97,11 @@ class BuildGraph:
         return found
 
     def _in_tree(self, path):
-        full = pathlib.Path(path if path.startswith("/") else self._build / path)
-        try:
-            relative = full.relative_to(self._root)
-        except ValueError:
+        full = pathlib.Path(os.path.normpath(self._build / path))
+        if self._root not in full.parents:
             return []
-        return [] if relative.parts[0] == "build" or ".." in relative.parts else [str(relative)]
+        relative = full.relative_to(self._root)
+        return [] if relative.parts[0] == "build" else [str(relative)]
 
     def _ninja(self, *words):
         return subprocess.run(["ninja", "-C", str(self._build), *words], check=True,
