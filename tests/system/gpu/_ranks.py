@@ -10,7 +10,8 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[3] / folder)
                for folder in ("tests/lib", "tools/lib/cluster")]
-from ports import free_port
+import processes  # noqa: E402, F401 (run takes it from here)
+from ports import free_port  # noqa: E402
 
 ONE_MACHINE = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
 
