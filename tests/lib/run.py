@@ -77,7 +77,11 @@ class Run:
             fits = len(found) == count and all(g != but_not_in for _, g in found.values())
             return found if fits else None
 
-        return wait_until(up, f"{count} ranks", patience=60)
+        def why():
+            self.process.kill()
+            return f"{count} ranks, not {ranks(self.mark)}\n{self.process.communicate()[0]}"
+
+        return wait_until(up, why, patience=60)
 
     def finish(self, patience=120):
         """(exit code, report); nothing is left."""

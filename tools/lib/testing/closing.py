@@ -1,7 +1,5 @@
 """The last lines of a run: a line for each suite, the flaky tests, what failed, and the sum."""
 
-from rerun import LIMIT
-
 SHOWN = 60  # lines of a flaky test's output
 
 
@@ -18,8 +16,6 @@ def closing(outcomes, flaky):
         output = each.failure.output.splitlines()
         lines += [f"    {line}" for line in output[-SHOWN:]]
         lines.append(f"    (its first run; all of it is in {each.log})")
-    if len(flaky) > LIMIT:
-        lines.append(f"{len(flaky)} tests are flaky: more than {LIMIT} fail the run")
     failed = [f"FAILED {each.suite}: {failure.name}" for each in outcomes for failure in each.failed]
     passed = sum(each.passed for each in outcomes)
     lines += [*failed, f"{passed} passed, {len(failed)} failed"]

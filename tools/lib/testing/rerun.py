@@ -1,7 +1,8 @@
 """Runs each failed test once more, alone: a test that then passes is flaky, not broken.
 
 Failures whose runner says so do not run again: crashes, findings of sanitizers and fuzzers, seeds
-and mutants of the simulator. A run with more than LIMIT flaky tests fails.
+and mutants of the simulator. More than LIMIT failures fail the run whatever a second run of each
+showed, so then none runs again.
 """
 
 import dataclasses
@@ -20,30 +21,33 @@ class Flaky:
 
 
 def rerun(run, results, say):
-    """Takes the flaky tests out of the failures of `run`, pairs of runner and Outcome.
+    """Makes passed tests of the flaky ones among the failures of `run`, pairs of runner and Outcome.
 
-    Returns them as Flaky. They count as passed up to LIMIT; beyond it all of them count as failed.
+    Returns them as Flaky. Each failure's output is kept in `results`/failed.
     """
-    logs = results / "rerun"
+    logs = results / "failed"
+    failures = [(runner, outcome, failure, _keep(outcome, failure, logs))
+                for runner, outcome in run for failure in outcome.failed]
+    again = [each for each in failures if each[2].test is not None]
+    if len(again) > LIMIT:
+        say(f"{len(again)} tests failed: more than {LIMIT} fail the run, so none runs once more")
+        again = []
     flaky = []
-    for runner, outcome in run:
-        for failure in list(outcome.failed):
-            if failure.test is None:
-                continue
-            logs.mkdir(parents=True, exist_ok=True)
-            stem = re.sub(r"[^\w.-]+", "_", f"{outcome.suite}-{failure.name}")[:150]
-            first = logs / f"{stem}.first.log"
-            first.write_text(failure.output)
-            say(f"once more, alone: {failure.name}")
-            if runner.run_alone(failure.test, logs / f"{stem}.again.log"):
-                flaky.append((outcome, Flaky(outcome.suite, failure, first)))
-    if len(flaky) <= LIMIT:
-        for outcome, each in flaky:
-            outcome.failed.remove(each.failure)
+    for runner, outcome, failure, log in again:
+        say(f"once more, alone: {failure.name}")
+        if runner.run_alone(failure.test, log.with_suffix(".again.log")):
+            outcome.failed.remove(failure)
             outcome.passed += 1
-    found = [each for _, each in flaky]
-    _write(found, results / "flaky.tsv")
-    return found
+            flaky.append(Flaky(outcome.suite, failure, log))
+    _write(flaky, results / "flaky.tsv")
+    return flaky
+
+
+def _keep(outcome, failure, logs):
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / (re.sub(r"[^\w.-]+", "_", f"{outcome.suite}-{failure.name}")[:150] + ".log")
+    log.write_text(failure.output)
+    return log
 
 
 def _write(flaky, file):
