@@ -101,7 +101,7 @@ endfunction()
 # of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are compiled
 # together, a folder at a time (lockstep_join), unless SEPARATE.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "SEPARATE;OPTIMIZED" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS" ${ARGN})
   lockstep_sources(sources *.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
   if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
@@ -132,7 +132,7 @@ endfunction()
 # `tools/test all`; all but the slow ones run again under AddressSanitizer, and neither runs those tests of
 # it that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE;OPTIMIZED" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
   lockstep_sources(sources *_test.cc)
   if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
     # These include headers of other projects, with options of their own.
@@ -153,6 +153,9 @@ function(lockstep_test name)
   # Tests that read documents and examples find them from the root of the tree.
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   lockstep_label(${name} ${name}_test ${arg_LABEL})
+  if(arg_OPTIMIZED)
+    set_tests_properties(${name} PROPERTIES COST 100) # long ones first
+  endif()
   if(LOCKSTEP_SANITIZE AND arg_UNSANITIZED)
     list(JOIN arg_UNSANITIZED : unsanitized)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "GTEST_FILTER=-${unsanitized}")

@@ -1,9 +1,15 @@
 """Jobs of the built-in trainer, for tests."""
 
+import functools
 import json
+import pathlib
 import re
+import tempfile
 
+from run import Run
 from waiting import wait_until
+
+STEPS = 900  # far more than are done before a test's last signal, at some milliseconds each
 
 
 def job(folder, machines=2, processes=2, steps=40, env=(), checkpoint=None, **trainer):
@@ -27,6 +33,16 @@ def job(folder, machines=2, processes=2, steps=40, env=(), checkpoint=None, **tr
 def weights(output):
     """At the end: a gang that is stopped on request says them, too."""
     return re.findall(r"weights after step \d+: sha256 ([0-9a-f]{64})", output)[-1]
+
+
+@functools.cache
+def weights_alone(steps=STEPS):
+    """Of one rank that nothing happens to: every world and every failure has to end with these."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        code, _, output = Run(folder, job(folder, 1, 1, steps, checkpointEvery=0)).finish()
+    assert code == 0, output
+    return weights(output)
 
 
 def wait_commits(folder, count=1):

@@ -23,13 +23,15 @@ NEVER_AGAIN = "sim"
 
 
 class GoogleTests:
-    """The GoogleTest programs of the build folder `build` that `select` (options of ctest) names."""
+    """The GoogleTest programs of the build folder `build` that `select` (options of ctest) names.
 
-    def __init__(self, suite, build, select, jobs=None):
+    One more program runs at a time than there are cores, because many of them wait for sockets and timers.
+    """
+
+    def __init__(self, suite, build, select):
         self.suite = suite
         self._build = pathlib.Path(build)
         self._select = select
-        self._jobs = jobs or os.cpu_count()
 
     def names(self):
         """Name -> its program in the build folder; "" for a test that is no program of the build."""
@@ -49,7 +51,7 @@ class GoogleTests:
         report = results / f"{self.suite}.xml"
         with tempfile.TemporaryDirectory(prefix="t.", dir="/tmp") as temporary:
             subprocess.run(
-                ["ctest", "--test-dir", str(self._build), "-j", str(self._jobs),
+                ["ctest", "--test-dir", str(self._build), "-j", str(os.cpu_count() + 1),
                  "--output-on-failure", *self._select, "--output-junit", str(report),
                  "--test-output-size-passed", "65536", "--test-output-size-failed", "1048576",
                  "--test-output-truncation", "head"],

@@ -14,7 +14,7 @@ import pytest
 import trainer_jobs
 from run import Run, ranks
 from tls import binary
-from trainer_jobs import wait_commits, weights
+from trainer_jobs import STEPS, wait_commits, weights
 from waiting import wait_until
 
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
@@ -24,7 +24,6 @@ MODEL = ("--layers", "2", "--heads", "2", "--width", "32", "--global-batch-size"
 MODEL_OF_GPUS = ("--layers", "1", "--heads", "1", "--width", "64", "--global-batch-size", "4",
                  "--sequence-length", "16", "--micro-batch-size", "1", "--device", "cuda")
 STEPS_OF_GPUS = 30
-STEPS = 1500  # far more than are done before the last signal
 # What a rank of 2 x 2 asks NCCL for, counted in each communicator: 8 operations to the position,
 # then the state's arrays and their hash, then 4 of each step.
 SECOND_ARRAY = 10
@@ -141,9 +140,7 @@ def test_job_with_recovery_in_place_keeps_surviving_ranks(tmp_path):
     assert code == 0, output
     assert report["generations"][1]["kept"] == 3, output
     assert "resuming at step" not in output, output
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    assert weights(output) == weights(Run(alone, trainer_jobs.job(alone, steps=STEPS)).finish()[2])
+    assert weights(output) == trainer_jobs.weights_alone()
 
 
 # From a rank's death to a second one's. Two of them a job: a third failure so soon waits 5 s, the next 30.

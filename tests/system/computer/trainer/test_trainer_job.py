@@ -9,20 +9,12 @@ import subprocess
 import processes
 from run import Run, ranks
 from tls import binary
-from trainer_jobs import job, wait_commits, weights
+from trainer_jobs import STEPS, job, wait_commits, weights, weights_alone
 from waiting import wait_until
 
 
-def run_alone(folder, **options):
-    folder.mkdir()
-    code, _, output = Run(folder, job(folder, **options)).finish()
-    assert code == 0, output
-    return weights(output)
-
-
 def test_job_with_two_killed_ranks_ends_with_weights_of_undisturbed_job(tmp_path):
-    steps = 1500  # far more than are done before the last signal
-    run = Run(tmp_path, job(tmp_path, steps=steps))
+    run = Run(tmp_path, job(tmp_path, steps=STEPS))
     wait_commits(tmp_path, 1)
     first = ranks(run.mark)
     os.kill(first[3][0], signal.SIGKILL)
@@ -34,24 +26,26 @@ def test_job_with_two_killed_ranks_ends_with_weights_of_undisturbed_job(tmp_path
     assert code == 0, output
     failures = [generation["failure"] for generation in report["generations"]]
     assert [failure.get("rank") for failure in failures] == [3, 0, None], (failures, output)
-    assert weights(output) == run_alone(tmp_path / "alone", steps=steps)
-    assert weights(output) == run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+    assert weights(output) == weights_alone()
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    code, _, output = Run(alone, job(alone, steps=STEPS)).finish()
+    assert code == 0 and weights(output) == weights_alone(), output
 
 
 def test_stopped_job_saves_its_step_and_next_run_resumes_from_that_step(tmp_path):
-    steps = 1500  # far more than are done before the last signal
-    run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    run = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0))
     # Rank 0 makes it when it begins to train.
     wait_until(lambda: list(tmp_path.glob("checkpoints/tensorboard/*")), "the first step", 60)
     run.process.send_signal(signal.SIGINT)
     code, _, output = run.finish()
     assert code != 0
     assert "stopped on request after step" in output
-    again = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    again = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0))
     code, _, output = again.finish()
     assert code == 0, output
     assert "resuming at step" in output
-    assert weights(output) == run_alone(tmp_path / "alone", steps=steps, checkpointEvery=0)
+    assert weights(output) == weights_alone()
 
 
 def test_job_with_missing_data_fails_at_once_and_names_the_data(tmp_path):
@@ -79,16 +73,14 @@ def test_trainer_rejects_invalid_fields_of_job_written_by_hand():
 
 
 def test_pipelines_resume_from_disk_and_memory_and_keep_weights_of_one_rank(tmp_path):
-    steps = 1500  # far more than are done before the signal
-    mesh = {"parallel": {"pipeline": 2}, "steps": steps}
-    alone = run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+    mesh = {"parallel": {"pipeline": 2}, "steps": STEPS}
     run = Run(tmp_path, job(tmp_path, **mesh))
     wait_commits(tmp_path, 1)
     os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     assert [each["failure"].get("rank") for each in report["generations"]] == [3, None], output
-    assert weights(output) == alone
+    assert weights(output) == weights_alone()
     # Rank 1 has a later stage of the machine that keeps the checkpoint.
     memory = tmp_path / "memory"
     memory.mkdir()
@@ -100,4 +92,4 @@ def test_pipelines_resume_from_disk_and_memory_and_keep_weights_of_one_rank(tmp_
     code, report, output = run.finish()
     assert code == 0, output
     assert "resuming at step" in output
-    assert weights(output) == alone
+    assert weights(output) == weights_alone()

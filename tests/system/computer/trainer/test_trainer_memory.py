@@ -7,20 +7,9 @@ import re
 import signal
 
 import processes
-import pytest
 from run import Run, ranks
-from trainer_jobs import job, wait_commits, weights
+from trainer_jobs import STEPS, job, wait_commits, weights, weights_alone
 from waiting import wait_until
-
-STEPS = 1500  # far more than are done before the last signal
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("alone")
-    code, _, output = Run(folder, job(folder, steps=STEPS, checkpointEvery=0)).finish()
-    assert code == 0, output
-    return weights(output)
 
 
 def machines(run, but_not_in=None):
@@ -55,7 +44,7 @@ def resumed(output):
     return [int(step) for step in re.findall(r"resuming at step (\d+)", output)]
 
 
-def test_job_without_disk_resumes_from_memory_after_killed_rank_and_lost_machine(tmp_path, undisturbed):
+def test_job_without_disk_resumes_from_memory_after_killed_rank_and_lost_machine(tmp_path):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     (_, folder), _ = machines(run)
     wait_in_memory(folder, "1-1")
@@ -67,10 +56,10 @@ def test_job_without_disk_resumes_from_memory_after_killed_rank_and_lost_machine
     code, report, output = run.finish()
     assert code == 0, output
     assert len(resumed(output)) == 2 and len(report["generations"]) == 3, output
-    assert weights(output) == undisturbed
+    assert weights(output) == weights_alone()
 
 
-def test_ranks_kept_in_place_still_write_memory_checkpoints_for_lost_machine(tmp_path, undisturbed):
+def test_ranks_kept_in_place_still_write_memory_checkpoints_for_lost_machine(tmp_path):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, recovery="InPlace",
                                   checkpoint={"memory": {"size": "64Mi"}}))
     (agent, folder), (_, copies) = machines(run)
@@ -82,10 +71,10 @@ def test_ranks_kept_in_place_still_write_memory_checkpoints_for_lost_machine(tmp
     assert code == 0, output
     assert [generation.get("kept", 0) for generation in report["generations"]] == [0, 3, 0], output
     assert len(resumed(output)) == 1 and resumed(output)[0] > 5, output
-    assert weights(output) == undisturbed
+    assert weights(output) == weights_alone()
 
 
-def test_job_resumes_from_disk_and_reports_lost_memory_checkpoint(tmp_path, undisturbed):
+def test_job_resumes_from_disk_and_reports_lost_memory_checkpoint(tmp_path):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpointEvery=STEPS // 2, memoryEvery=7, checkpoint={
         "memory": {"size": "64Mi", "replicas": 0}, "persistEvery": "0s", "path": str(tmp_path / "checkpoints")}))
     (agent, folder), _ = machines(run)
@@ -100,20 +89,20 @@ def test_job_resumes_from_disk_and_reports_lost_memory_checkpoint(tmp_path, undi
     assert re.search(r"checkpoint step-\d+ in memory is lost with machine 0, whose part no machine holds a copy of",
                      output), output
     assert resumed(output) and all(step == STEPS // 2 for step in resumed(output)), output
-    assert weights(output) == undisturbed
+    assert weights(output) == weights_alone()
 
 
-def test_job_without_disk_restarts_from_scratch_if_all_memory_copies_are_lost(tmp_path, undisturbed):
+def test_job_without_disk_restarts_from_scratch_if_all_memory_copies_are_lost(tmp_path):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     both = machines(run)
     wait_in_memory(both[1][1], "1-1")
     processes.kill_all([agent for agent, _ in both])
     code, _, output = run.finish()
     assert code == 0 and not resumed(output), output
-    assert weights(output) == undisturbed
+    assert weights(output) == weights_alone()
 
 
-def test_stopped_job_resumes_from_disk_at_another_world_size(tmp_path, undisturbed):
+def test_stopped_job_resumes_from_disk_at_another_world_size(tmp_path):
     checkpoint = {"memory": {"size": "64Mi"}, "path": str(tmp_path / "checkpoints")}
     run = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0, memoryEvery=5, checkpoint=checkpoint))
     wait_in_memory(machines(run)[0][1], "1-1")
@@ -123,7 +112,7 @@ def test_stopped_job_resumes_from_disk_at_another_world_size(tmp_path, undisturb
     stopped = int(re.search(r"stopped on request after step (\d+)", output)[1])
     code, _, output = Run(tmp_path, job(tmp_path, machines=1, steps=STEPS, checkpoint=checkpoint)).finish()
     assert code == 0 and resumed(output) == [stopped], output
-    assert weights(output) == undisturbed
+    assert weights(output) == weights_alone()
 
 
 def test_job_reports_too_small_memory_once_and_succeeds(tmp_path):
