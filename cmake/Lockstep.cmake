@@ -127,10 +127,9 @@ endfunction()
 # lockstep_test(NAME [SEPARATE] [OPTIMIZED] DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest
 # program of this folder's *_test.cc files (lockstep_sources), run as one ctest test. With LOCKSTEP_UNITY
 # they are compiled together, a folder at a time (lockstep_join), unless SEPARATE, and without optimization,
-# which takes half the time, unless OPTIMIZED: for tests that compute much. Labels (default: unit)
-# say which suites of tools/test run it: threaded ones run again under ThreadSanitizer, slow ones only in
-# `tools/test all`; all but the slow ones run again under AddressSanitizer, and neither runs those tests of
-# it that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
+# which takes half the time, unless OPTIMIZED: for tests that compute much. All of them run again under
+# AddressSanitizer, and those with the label threaded (default: unit) under ThreadSanitizer, but for those
+# tests that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
   cmake_parse_arguments(arg "SEPARATE;OPTIMIZED" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
   lockstep_sources(sources *_test.cc)

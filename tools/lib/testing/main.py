@@ -76,12 +76,11 @@ def runners(suite, preset, whole):
 
     match suite:
         case "unit":
-            return [GoogleTests("unit", programs, ["-LE", "slow"])]
+            return [GoogleTests("unit", programs, [])]
         case "integration":
             return [python("integration", FOLDERS, "not slow", CORES)]
         case "slow":
-            return [GoogleTests("slow", programs, ["-L", "slow"]),
-                    python("slow-python", FOLDERS, "slow", CORES)]
+            return [python("slow", FOLDERS, "slow", CORES)]
         case "faults":
             return [python("faults", ["system/faults"], at_once=CORES)]
         case "e2e" if whole:
@@ -96,9 +95,9 @@ def runners(suite, preset, whole):
         case "frameworks":
             return [python("frameworks", ["system/frameworks"])]
         case "asan":
-            return [GoogleTests("asan", programs, ["-L", "unit|threaded|sim", "-LE", "slow"])]
+            return [GoogleTests("asan", programs, ["-L", "unit|threaded|sim"])]
         case "tsan":
-            return [GoogleTests("tsan", programs, ["-L", "threaded", "-LE", "slow"])]
+            return [GoogleTests("tsan", programs, ["-L", "threaded"])]
         case "fuzz":
             return [Fuzzers("fuzz", programs, ROOT / "tests/fuzz/corpus", CACHE / "fuzz",
                             int(os.environ.get("FUZZ_SECONDS", "20")), say)]
