@@ -9,7 +9,7 @@ import signal
 import pytest
 from agent_kubelet import AgentKubelet
 from cluster import cluster_in
-from jobs import Jobs, operator
+from jobs import PATIENCE, Jobs, operator
 from kueue import conditions_of, kueue
 from processes import children, environment
 from waiting import wait_until
@@ -374,6 +374,12 @@ def test_operator_reports_missing_kueue_setting_if_kueue_queues_single_pods(jobs
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": jobs.queue})
     queues.wait_active("LocalQueue", "default", jobs.namespace)
+    # Its webhook for pods follows the queues by itself.
+    pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"},
+                      "spec": {"containers": [{"name": "c", "image": "none"}]}})
+    wait_until(lambda: "kueue.x-k8s.io" in jobs.kubectl(
+        "create", "--dry-run=server", "-o", "json", "-f", "-", input=pod),
+        "Kueue to take a pod without a queue for its own", PATIENCE, 0.2)
     jobs.apply("bare", "true", **CPU)
     jobs.wait("bare", lambda status: "externalFrameworks" in status.get("reason", ""),
               "word of the setting")
