@@ -26,16 +26,18 @@ FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.S
           signal.SIGTRAP, signal.SIGSYS}
 OURS = pathlib.Path(binary("x")).resolve().parent
 
-_started = []  # (program, process) of ours, by the running test and the fixtures that still live
+_started = []  # (program, process) of ours, that runs or has died of a fault
 
 
 class _Recorded(subprocess.Popen):
     def __init__(self, args, *others, **options):
         super().__init__(args, *others, **options)
-        first = args if isinstance(args, (str, bytes, os.PathLike)) else args[0]
-        program = pathlib.Path(os.fsdecode(options.get("executable") or first))
-        if OURS in program.resolve().parents:
-            _started.append((program.name, self))
+        words = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
+        # Also behind another program, as in `unshare --mount lockstep run`.
+        for word in map(os.fsdecode, filter(None, [options.get("executable"), *words])):
+            if "/" in word and OURS in pathlib.Path(word).resolve().parents:
+                _started.append((pathlib.Path(word).name, self))
+                break
 
 
 subprocess.Popen = _Recorded
@@ -65,5 +67,7 @@ def pytest_runtest_makereport(item, call):
             item.user_properties.append(each)
             report.user_properties.append(each)
     if report.when == "teardown":
-        _started[:] = [each for each in _started if each[1].poll() is None]
+        # A program that several tests share may have died in an earlier one, which passed.
+        _started[:] = [each for each in _started
+                       if each[1].poll() is None or -each[1].returncode in FAULTS]
     return report

@@ -50,6 +50,14 @@ TEST(Mixed, OverflowsOnce) {
 }
 #elif defined DIES
 TEST(Mixed, DiesOnce) { if (FirstTime("dies")) std::raise(SIGSEGV); }
+#elif defined DIES_AT_ITS_END
+struct AtEnd { ~AtEnd() { if (FirstTime("end")) std::raise(SIGSEGV); } } at_end;
+TEST(Mixed, FailsOnce) { EXPECT_FALSE(FirstTime("gtest")) << "too early"; }
+#elif defined LEAVES
+TEST(Mixed, Leaves) { if (FirstTime("leaves")) std::exit(0); }
+#elif defined HANGS
+TEST(Mixed, FailsOnce) { EXPECT_FALSE(FirstTime("gtest")) << "too early"; }
+TEST(Mixed, HangsAlways) { for (;;) {} }
 #endif
 """
 
@@ -89,14 +97,15 @@ def programs(tmp_path):
     (folder / "sample.cc").write_text(GOOGLETEST)
 
     def make(name, *options, label="unit"):
-        subprocess.run(["clang++-19", "-O0", f"-D{name}", f'-DMARKS="{folder}"', *options,
-                        folder / "sample.cc", "-o", folder / name, "-lgtest", "-lgtest_main"],
-                       check=True)
+        program = folder / "sample_test"
+        if name != "MISSING":
+            subprocess.run(["clang++-19", "-O0", f"-D{name}", f'-DMARKS="{folder}"', *options,
+                            folder / "sample.cc", "-o", program, "-lgtest", "-lgtest_main"], check=True)
         build = folder / "build"
         build.mkdir()
         (build / "CTestTestfile.cmake").write_text(
-            f'add_test(sample "{folder / name}")\n'
-            f'set_tests_properties(sample PROPERTIES LABELS "{label}" TIMEOUT 60'
+            f'add_test(sample "{program}")\n'
+            f'set_tests_properties(sample PROPERTIES LABELS "{label}" TIMEOUT 5'
             f' WORKING_DIRECTORY "{folder}")\n')
         return GoogleTests("sample", build, [])
 
@@ -172,6 +181,41 @@ def test_a_sanitizers_report_in_what_was_printed_is_not_excused(tmp_path, python
     assert not passed and not flaky
 
 
+def test_a_crash_of_a_program_that_tests_share_is_not_excused(tmp_path, python_suite):
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    program = bin / "lockstep"
+    program.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    passed, _, flaky = run_all(tmp_path, python_suite(
+        "import pytest\n@pytest.fixture(scope='module')\ndef shared():\n"
+        f"    return subprocess.Popen(['env', {str(program)!r}])\n"
+        "def test_starts(shared): shared.wait()\n"
+        "def test_uses(shared): assert not first_time('used')\n", LOCKSTEP_BIN=str(bin)))
+    assert not passed and not flaky
+
+
+def test_an_assertion_in_setup_is_not_excused_by_a_failure_in_teardown(tmp_path, python_suite):
+    passed, _, flaky = run_all(tmp_path, python_suite(
+        "import pytest\n@pytest.fixture(autouse=True)\ndef after():\n    yield\n"
+        "    assert not first_time('after')\n"
+        "@pytest.fixture\ndef before(after):\n    if first_time('before'):\n"
+        "        raise RuntimeError(\"Assertion `x' failed.\")\n"
+        "def test_uses(before): pass\n"))
+    assert not passed and not flaky
+
+
+def test_a_session_that_leaves_in_its_middle_fails_the_run(tmp_path, python_suite):
+    passed, _, _ = run_all(tmp_path, python_suite(
+        ONCE.format(n=1), "def test_leaves():\n    import pytest; pytest.exit('enough', returncode=0)\n",
+        "def test_fails(): assert False\n"))
+    assert not passed
+
+
+def test_a_folder_that_is_not_there_fails_the_run(tmp_path):
+    assert not run_all(tmp_path, PythonTests("gone", tmp_path, ["no-such-folder"]))[0]
+
+
 def test_a_module_that_does_not_load_fails_the_run(tmp_path, python_suite):
     passed, lines, flaky = run_all(tmp_path, python_suite("import no_such_module\n"))
     assert not passed and not flaky and lines[-1] == "0 passed, 1 failed"
@@ -190,9 +234,15 @@ def test_a_sanitizers_report_does_not_run_again(tmp_path, programs):
     assert not passed and not flaky and lines[-1] == "0 passed, 1 failed"
 
 
-def test_a_program_that_dies_does_not_run_again(tmp_path, programs):
-    passed, lines, flaky = run_all(tmp_path, programs("DIES"))
-    assert not passed and not flaky and lines[-1] == "0 passed, 1 failed"
+@pytest.mark.parametrize("how", ["DIES", "DIES_AT_ITS_END", "LEAVES", "MISSING"])
+def test_a_program_that_does_not_end_as_it_should_does_not_run_again(tmp_path, programs, how):
+    passed, lines, flaky = run_all(tmp_path, programs(how))
+    assert not passed and not flaky and lines[-1].endswith(", 1 failed")
+
+
+def test_a_program_that_times_out_runs_again_whole(tmp_path, programs):
+    passed, lines, flaky = run_all(tmp_path, programs("HANGS"))
+    assert not passed and not flaky and lines[-2:] == ["FAILED sample: sample", "0 passed, 1 failed"]
 
 
 def test_a_seed_of_the_simulator_does_not_run_again(tmp_path, programs):

@@ -23,8 +23,12 @@ def wait_until(condition, what, patience=PATIENCE, interval=0.005):
 
 
 def holds_for(seconds, condition, what):
-    """Asserts that condition() stays true for so long."""
+    """Asserts that condition() stays true for so long; the last look is at the end."""
     deadline = time.monotonic() + seconds
-    while (began := time.monotonic()) < deadline:
+    while True:
+        began = time.monotonic()
         assert condition(), what
-        time.sleep(max(0.02, REST * (time.monotonic() - began)))
+        now = time.monotonic()
+        if began >= deadline:
+            return
+        time.sleep(min(max(0.02, REST * (now - began)), max(deadline - now, 0)))

@@ -59,7 +59,8 @@ class Fuzzers:
                 [program, f"-max_total_time={self._seconds}", "-timeout=10",
                  "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={folder}/",
                  found, seeds],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT).returncode
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                timeout=self._seconds + 300).returncode
         text = (folder / "log").read_text(errors="replace")
         if code == 0:
             figures = " ".join(FIGURES.findall(text))

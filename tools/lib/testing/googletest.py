@@ -1,23 +1,24 @@
 """GoogleTest programs, run by ctest.
 
-ctest knows a program as one test. GoogleTest prints the tests inside it, so those are counted, and
-a failed one runs again as `PROGRAM --gtest_filter=TEST`.
+ctest knows a program as one test and how it ended. GoogleTest writes the tests inside it to a JSON
+file at its end. A failed test runs again as `PROGRAM --gtest_filter=TEST`, if its program ended by
+itself; a program that ran into its timeout runs again whole.
 """
 
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-from outcome import Failure, Outcome, crash_in
+from outcome import Failure, Outcome, report_in
 
+# A line of ctest's output: "3/24 Test  #4: kube ......***Exception: SegFault  1.00 sec"
+ENDED = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +[\d.]+ sec")
 PASSED = re.compile(r"^\[  PASSED  \] (\d+) test", re.MULTILINE)
-FAILED = re.compile(r"^\[  FAILED  \] (\S+)(?:, where .*)? \(\d+ ms\)$", re.MULTILINE)
-# A program prints this at its end. Without it the program crashed or was killed.
-ENDED = re.compile(r"^\[  PASSED  \] \d+ tests?\.$", re.MULTILINE)
 # A failed seed or mutant of the simulator fails each time: it has no clock and no threads.
 NEVER_AGAIN = "sim"
 
@@ -35,11 +36,11 @@ class GoogleTests:
 
     def names(self):
         """Name -> its program in the build folder; "" for a test that is no program of the build."""
-        def in_build(path):
-            path = pathlib.Path(path)
+        def in_build(command):
+            path = pathlib.Path(command[0]) if command else self._build.parent
             return str(path.relative_to(self._build)) if self._build in path.parents else ""
 
-        return {name: in_build(each["command"][0])
+        return {name: in_build(each["command"])
                 for name, each in self._programs(*self._select).items()}
 
     def only(self, names):
@@ -47,29 +48,41 @@ class GoogleTests:
         self._select = [*self._select, "-R", f"^({'|'.join(map(re.escape, sorted(names)))})$"]
 
     def run(self, results):
-        """Runs all of them; their report is `results`/SUITE.xml."""
-        report = results / f"{self.suite}.xml"
-        with tempfile.TemporaryDirectory(prefix="t.", dir="/tmp") as temporary:
-            subprocess.run(
+        """Runs all of them. `results` gets SUITE.xml and, in googletest-SUITE, GoogleTest's files."""
+        report, details = results / f"{self.suite}.xml", results / f"googletest-{self.suite}"
+        shutil.rmtree(details, ignore_errors=True)
+        ends = {}
+        with _temporary() as temporary:
+            ctest = subprocess.Popen(
                 ["ctest", "--test-dir", str(self._build), "-j", str(os.cpu_count() + 1),
-                 "--output-on-failure", *self._select, "--output-junit", str(report),
-                 "--test-output-size-passed", "65536", "--test-output-size-failed", "1048576",
-                 "--test-output-truncation", "head"],
-                env=_environment(temporary))
+                 "--no-tests=error", "--output-on-failure", *self._select,
+                 "--output-junit", str(report), "--test-output-size-passed", "65536",
+                 "--test-output-size-failed", str(64 << 20)],
+                env={**_environment(temporary), "GTEST_OUTPUT": f"json:{details}/"},
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+            for line in ctest.stdout:
+                print(line, end="", flush=True)
+                if found := ENDED.match(line):
+                    ends[found[1]] = found[2].strip()
+            code = ctest.wait()
         if not report.exists():
-            return Outcome.broken(self.suite, "ctest did not run to its end")
-        return self._read(report)
+            return Outcome.broken(self.suite, f"ctest ended with {code} and wrote no report")
+        outcome = self._read(report, details, ends)
+        if code and not outcome.failed:
+            outcome.failed.append(Failure(f"ctest ended with {code}"))
+        return outcome
 
     def run_alone(self, test, log):
         """Whether `test`, a (program, name), passes by itself. Its output is written to `log`."""
         program, name = test
         known = self._programs()[program]
-        with tempfile.TemporaryDirectory(prefix="t.", dir="/tmp") as temporary, open(log, "w") as out:
+        with _temporary() as temporary, open(log, "w") as out:
             try:
                 code = subprocess.run(
                     [*known["command"], *([f"--gtest_filter={name}"] if name else [])],
-                    cwd=known["folder"], env=_environment(temporary), stdin=subprocess.DEVNULL,
-                    stdout=out, stderr=subprocess.STDOUT, timeout=known["timeout"]).returncode
+                    cwd=known["folder"], env={**_environment(temporary), **known["environment"]},
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                    timeout=known["timeout"]).returncode
             except subprocess.TimeoutExpired:
                 return False
         # A filter that matches no test exits with 0.
@@ -77,45 +90,73 @@ class GoogleTests:
         return code == 0 and bool(passed) and int(passed[1]) > 0
 
     def _programs(self, *select):
-        """Name -> command, folder, timeout in seconds and labels, as ctest knows them."""
+        """Name -> command, folder, timeout in seconds, labels and environment, as ctest knows them."""
         shown = subprocess.run(["ctest", "--test-dir", str(self._build), *select,
                                 "--show-only=json-v1"], check=True, capture_output=True, text=True).stdout
         found = {}
         for test in json.loads(shown)["tests"]:
             known = {each["name"]: each["value"] for each in test.get("properties", [])}
             found[test["name"]] = {
-                "command": test["command"], "folder": known["WORKING_DIRECTORY"],
-                "timeout": known.get("TIMEOUT", 1500), "labels": known.get("LABELS", [])}
+                "command": test.get("command", []), "folder": known["WORKING_DIRECTORY"],
+                "timeout": known.get("TIMEOUT", 1500), "labels": known.get("LABELS", []),
+                "environment": dict(each.split("=", 1) for each in known.get("ENVIRONMENT", []))}
         return found
 
-    def _read(self, report):
+    def _read(self, report, details, ends):
         outcome = Outcome(self.suite)
+        programs = self._programs()
         for case in ElementTree.parse(report).getroot().iter("testcase"):
-            name, output = case.get("name"), case.findtext("system-out") or ""
+            name, known = case.get("name"), programs[case.get("name")]
             outcome.slowest.append((float(case.get("time") or 0), f"{self.suite}: {name}"))
-            passed = PASSED.search(output)
-            if case.find("skipped") is not None:
-                outcome.skipped += 1
-            elif case.find("failure") is None:
-                outcome.passed += int(passed[1]) if passed else 1
-            else:
-                outcome.passed += int(passed[1]) if passed else 0
-                outcome.failed += self._failures(name, output, float(case.get("time") or 0))
+            command = pathlib.Path(known["command"][0] if known["command"] else "")
+            tests = _tests(details / f"{command.name}.json")
+            failed = case.find("failure") is not None or case.find("skipped") is not None
+            # GoogleTest's own main writes the file; another command has no tests inside.
+            if tests is None and not failed and not command.name.endswith("_test"):
+                outcome.passed += 1
+                continue
+            passed, skipped, wrong = tests or (0, 0, {})
+            outcome.passed += passed
+            outcome.skipped += skipped
+            if failed or wrong or tests is None:
+                output = case.findtext("system-out") or ""
+                end = ends.get(name, "did not run")
+                outcome.failed += self._failures(name, output, end, wrong, known["labels"])
         return outcome
 
-    def _failures(self, program, output, seconds):
-        known = self._programs()[program]
-        timed_out = seconds >= known["timeout"] - 1
-        may_run_again = (NEVER_AGAIN not in known["labels"] and not crash_in(output)
-                         and (timed_out or ENDED.search(output)))
-        failures, start = [], 0
-        for found in FAILED.finditer(output):
-            failures.append(Failure(f"{program}: {found[1]}", output[start:found.end()],
-                                    (program, found[1]) if may_run_again else None))
-            start = found.end()
-        # A program that timed out names no test, so all of it runs again.
-        again = (program, "") if timed_out and may_run_again else None
-        return failures or [Failure(program, output, again, crash_in(output))]
+    def _failures(self, program, output, end, wrong, labels):
+        """`end` is ctest's word for how the program ended, `wrong` its failed tests with their messages."""
+        excusable = NEVER_AGAIN not in labels and not report_in(output)
+        if end == "***Failed" and wrong:
+            return [Failure(f"{program}: {test}", message, (program, test) if excusable else None)
+                    for test, message in wrong.items()]
+        again = (program, "") if end == "***Timeout" and excusable else None
+        return [Failure(program, output, again, report_in(output) or f"the program ended early: {end}")]
+
+
+def _tests(file):
+    """(passed, skipped, failed test -> message) of a program that ran to its end, else None."""
+    try:
+        suites = json.loads(file.read_text(errors="replace"))["testsuites"]
+    except (OSError, ValueError):
+        return None
+    passed = skipped = 0
+    failed = {}
+    for suite in suites:
+        for test in suite["testsuite"]:
+            name = f"{suite['name']}.{test['name']}"
+            if "failures" in test:
+                failed[name] = "\n".join(each["failure"] for each in test["failures"])
+            elif test.get("result") == "SKIPPED":
+                skipped += 1
+            elif test.get("status") == "RUN":
+                passed += 1
+    return passed, skipped, failed
+
+
+def _temporary():
+    # What a test has left running may still write there.
+    return tempfile.TemporaryDirectory(prefix="t.", dir="/tmp", ignore_cleanup_errors=True)
 
 
 def _environment(temporary):

@@ -158,6 +158,14 @@ def changes(base):
     return Selection(changed)
 
 
+def outcome_of(runner):
+    """A runner that fails itself is one failure, and the other suites go on."""
+    try:
+        return runner.run(RESULTS)
+    except Exception as error:
+        return Outcome.broken(runner.suite, f"the runner failed: {error!r}")
+
+
 def timed(suite, preset, whole, selection):
     """Pairs of runner and Outcome. Prints how long the suite is about to take and how long it took."""
     times = CACHE / "times" / suite
@@ -168,7 +176,7 @@ def timed(suite, preset, whole, selection):
         chosen = runners(suite, preset, whole)
         if selection:
             chosen = selection.narrow(chosen, ROOT / "build" / PRESETS.get(suite, preset))
-        run = [(each, each.run(RESULTS)) for each in chosen]
+        run = [(each, outcome_of(each)) for each in chosen]
     else:
         run = [(None, Outcome.broken(suite, "the build failed"))]
     seconds = round(time.monotonic() - started)

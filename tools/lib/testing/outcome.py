@@ -7,19 +7,26 @@ lines (rerun.py, closing.py) know nothing else of a runner.
 import dataclasses
 import re
 
-# A report of a sanitizer or an abort of one of our programs is a fault, however seldom it comes.
-CRASH = re.compile(
-    r"(?:Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer\b|\bruntime error: "
-    r"|\bAssertion .* failed|\bterminate called\b|\bSegmentation fault\b|\bcore dumped\b"
-    r"|\bSIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)\b")
+# A finding of a sanitizer or of glibc, or an abort of one of our programs, is a fault however seldom.
+REPORT = re.compile(
+    r"(?:Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer\b|\bruntime error: |\bdeadly signal\b"
+    r"|\bAssertion .* failed|\bterminate called\b|\*\*\* [a-z ]+ detected \*\*\*"
+    r"|\b(?:double free|corrupted size|(?:free|malloc|realloc)\(\): )")
+# The death of a program whose exit status the runner does not see.
+DEATH = re.compile(
+    r"\b(?:Segmentation fault|core dumped|Bus error|Illegal instruction)\b"
+    r"|\bSIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)\b|\bexit(?:ed with)? code 13[2-9]\b")
+
+
+def report_in(text):
+    """The line of `text` that reports a finding or an abort; "" if there is none."""
+    return next((line.strip() for line in text.splitlines() if REPORT.search(line)), "")
 
 
 def crash_in(text):
-    """The line of `text` that reports a crash or a sanitizer's finding; "" if there is none."""
-    for line in text.splitlines():
-        if CRASH.search(line):
-            return line.strip()
-    return ""
+    """Likewise, or one that tells of a program's death by a signal that only a fault raises."""
+    return report_in(text) or next(
+        (line.strip() for line in text.splitlines() if DEATH.search(line)), "")
 
 
 @dataclasses.dataclass

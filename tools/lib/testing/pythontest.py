@@ -14,7 +14,9 @@ import xml.etree.ElementTree as ElementTree
 
 from outcome import Failure, Outcome
 
-NO_TESTS = 5  # pytest's exit code
+RAN = (0, 1)  # pytest's exit codes: all passed, some failed
+NO_TESTS = 5
+PATIENCE = 3600  # seconds for a suite; its tests have limits of their own
 
 
 class PythonTests:
@@ -29,7 +31,8 @@ class PythonTests:
         self.suite = suite
         self._python = python
         self._folder = pathlib.Path(folder)
-        self._paths = [path for path in paths if (self._folder / path.partition("::")[0]).exists()]
+        self._paths = list(paths)
+        self._narrowed = False
         self._marks = marks
         self._at_once = at_once
         self._variables = variables or {}
@@ -44,25 +47,22 @@ class PythonTests:
 
     def only(self, names):
         """Leaves out all other files."""
+        self._narrowed = True
         whole = [path for path in self._paths if path.partition("::")[0] in names]
         self._paths = whole or sorted(names)
 
     def run(self, results):
         """Runs all of them; their report is `results`/SUITE.xml."""
-        if not self._paths:
-            return Outcome(self.suite)
-        report, options, temporary = results / f"{self.suite}.xml", [], None
+        report, options = results / f"{self.suite}.xml", []
         if self._at_once > 1:
-            # Paths of sockets are at most 107 bytes long.
-            temporary = tempfile.mkdtemp(prefix="t.", dir="/tmp")
-            options = ["-n", str(self._at_once), "--dist", "loadfile", "--basetemp", temporary]
-        code = self._pytest(report, "-m", self._marks, *options, *self._paths).returncode
-        if code in (0, NO_TESTS) and temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
+            options = ["-n", str(self._at_once), "--dist", "loadfile"]
+        code = self._pytest(report, "-m", self._marks, *options, *self._paths)
         if not report.exists():
-            return Outcome.broken(self.suite, "pytest did not run to its end")
+            return Outcome.broken(self.suite, f"pytest ended with {code} and wrote no report")
         outcome = self._read(report)
-        if code not in (0, NO_TESTS) and not outcome.failed:
+        ran = code in RAN and bool(code) == bool(outcome.failed)
+        empty = code == NO_TESTS and self._narrowed
+        if not ran and not empty and all(each.test for each in outcome.failed):
             outcome.failed.append(Failure(f"pytest ended with {code}"))
         return outcome
 
@@ -70,15 +70,24 @@ class PythonTests:
         """Whether the test with this node id passes by itself. Its output is written to `log`."""
         report = log.with_suffix(".xml")
         with open(log, "w") as out:
-            code = self._pytest(report, test, stdout=out, stderr=subprocess.STDOUT).returncode
+            code = self._pytest(report, test, stdout=out, stderr=subprocess.STDOUT)
         return code == 0 and report.exists() and self._read(report).passed == 1
 
     def _pytest(self, report, *arguments, **options):
-        return subprocess.run(
-            [self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "--junitxml", str(report), *arguments],
-            cwd=self._folder, env={**os.environ, **self._variables}, stdin=subprocess.DEVNULL,
-            **options)
+        """pytest's exit code. What the tests leave in their folders stays if one has failed."""
+        # Paths of sockets are at most 107 bytes long.
+        temporary = tempfile.mkdtemp(prefix="t.", dir="/tmp")
+        try:
+            code = subprocess.run(
+                [self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", temporary,
+                 "--junitxml", str(report), *arguments],
+                cwd=self._folder, env={**os.environ, **self._variables}, stdin=subprocess.DEVNULL,
+                timeout=PATIENCE, **options).returncode
+        except subprocess.TimeoutExpired:
+            code = f"a timeout of {PATIENCE} s"
+        if code in (0, NO_TESTS):
+            shutil.rmtree(temporary, ignore_errors=True)
+        return code
 
     def _read(self, report):
         outcome = Outcome(self.suite)
@@ -106,9 +115,10 @@ def _add(failures, failure):
 
 
 def _failure(name, case, wrong):
-    known = {each.get("name"): each.get("value") for each in case.iter("property")}
+    found = [(each.get("name"), each.get("value")) for each in case.iter("property")]
+    node = next((value for name, value in found if name == "node"), None)
+    crash = next((value for name, value in found if name == "crash" and value), "")
     printed = [each.text or "" for each in case if each.tag in ("system-out", "system-err")]
     output = "\n".join([each.text or each.get("message") or "" for each in wrong] + printed)
-    crash = known.get("crash", "")
-    return Failure(name, output, None if crash else known.get("node"),
+    return Failure(name, output, None if crash else node,
                    crash or wrong[0].get("message") or "")

@@ -26,8 +26,9 @@ def rerun(run, results, say):
     Returns them as Flaky. Each failure's output is kept in `results`/failed.
     """
     logs = results / "failed"
-    failures = [(runner, outcome, failure, _keep(outcome, failure, logs))
+    failures = [(runner, outcome, failure)
                 for runner, outcome in run for failure in outcome.failed]
+    failures = [(*each, _keep(each[1], each[2], logs, n)) for n, each in enumerate(failures, 1)]
     again = [each for each in failures if each[2].test is not None]
     if len(again) > LIMIT:
         say(f"{len(again)} tests failed: more than {LIMIT} fail the run, so none runs once more")
@@ -43,9 +44,10 @@ def rerun(run, results, say):
     return flaky
 
 
-def _keep(outcome, failure, logs):
+def _keep(outcome, failure, logs, number):
     logs.mkdir(parents=True, exist_ok=True)
-    log = logs / (re.sub(r"[^\w.-]+", "_", f"{outcome.suite}-{failure.name}")[:150] + ".log")
+    name = re.sub(r"[^\w.-]+", "_", f"{outcome.suite}-{failure.name}")
+    log = logs / f"{number}-{name[:150]}.log"
     log.write_text(failure.output)
     return log
 
