@@ -78,8 +78,21 @@ def test_data_in_a_folder_affects_its_tests_and_a_test_only_itself(python):
     assert python.affected(TESTS, [f"{chart}/test_rbac.py"], set()) == [f"{chart}/test_rbac.py"]
 
 
+def test_an_embedded_file_a_fake_library_and_a_seed_affect_their_tests(graph, python, tmp_path):
+    assert "worker/agent/agent.cc" in changed.EMBEDDED.values()
+    assert "lockstep-agent" in shipped(graph, "worker/agent/agent.cc")
+    library = graph.sources("fake_nccl/libcuda.so.1")
+    assert "tests/fakes/fake_nccl/fake_cuda.cc" in library
+    affected = python.affected(TESTS, [], {"libcuda.so.1"})
+    assert "tests/system/computer/trainer/test_trainer_gpu.py" in affected
+    programs = {"yaml_fuzz": "bin/base_test", "frame_fuzz": "bin/base_test"}
+    seed = ["tests/fuzz/corpus/yaml/plain"]
+    assert changed.programs_affected(ROOT, graph, programs, seed) == {"yaml_fuzz"}
+
+
 def test_the_runner_the_build_and_the_dependencies_affect_everything():
-    for path in ("tools/deps", "cmake/Lockstep.cmake", "CMakeLists.txt", "tools/lib/testing/main.py"):
+    for path in ("tools/deps", "cmake/Lockstep.cmake", "CMakeLists.txt", "tests/sim/CMakeLists.txt",
+                 "tools/lib/testing/main.py"):
         assert changed.affects_everything(path)
     assert not changed.affects_everything("docs/cli.md")
 

@@ -83,6 +83,8 @@ def test_tidy_finds_fault_in_one_of_many_files_of_a_folder(tree):
     assert tidy(tree, *files) == (
         1, ["base/d.cc:3: use nullptr [modernize-use-nullptr]"],
         "clang-tidy: 8 files looked at, 0 unchanged, 0 not built here, 1 bad")
+    (tree / "base/c.cc").write_text("// NOLINTNEXTLINE\n")
+    assert tidy(tree, *files)[1] == ["base/d.cc:3: use nullptr [modernize-use-nullptr]"]
     (tree / "base/c.cc").write_text("static int Kept() { return 1; }\nint c = Kept();\n")
     (tree / "base/d.cc").write_text("static int Kept() { return 2; }\nint d = Kept();\n")
     assert tidy(tree, *files)[0] == 0

@@ -38,6 +38,7 @@ SHALLOW = [
 CONFIGURATION = (".clang-tidy", ".clangd")
 # What names a file in a compile command.
 OUTPUT = re.compile(r" -o \S+| -c \S+")
+MACRO = re.compile(r"#define (\w+)")
 BATCH = 12  # files
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 FINDING = re.compile(r"\[(\S+)\] Line (\d+): (.*)")
@@ -80,31 +81,45 @@ def look(path, build):
 
 def in_order(paths):
     """The headers among `paths` after those of them that they include."""
-    ordered = []
+    ordered, seen = [], set()
 
     def add(path):
-        if path not in ordered:
+        if path not in seen:
+            seen.add(path)
             for name in read(path)[1]:
-                if name in paths and name != path:
+                if name in paths:
                     add(name)
-            if path not in ordered:
-                ordered.append(path)
+            ordered.append(path)
 
     for path in paths:
         add(path)
     return ordered
 
 
+def needs_its_own_look(path):
+    """Whether a neighbour could hide a finding: a name that is only declared to be used, or a line that
+    includes the same file twice."""
+    text = pathlib.Path(path).read_text()
+    includes = re.findall(r"^#include.*", text, re.MULTILINE)
+    used = re.findall(r"^\s*using\s+[\w:]+::(\w+);", text, re.MULTILINE)
+    return len(set(includes)) < len(includes) or any(
+        len(re.findall(rf"\b{name}\b", text)) < 2 for name in used)
+
+
 def join(paths):
-    """The files' texts in a row. A line that an earlier file includes is left empty."""
+    """The files' texts in a row. A line that an earlier file includes is left empty, and macros end with
+    their .cc."""
     text, included = [], set()
     for path in in_order(paths):
-        own = set()
+        own, macros = set(), set()
         for line in pathlib.Path(path).read_text().splitlines():
             if line.startswith("#include"):
                 own.add(line)
                 line = "" if line in included else line
+            elif path.endswith(".cc") and (macro := MACRO.match(line)):
+                macros.add(f"#undef {macro[1]}")
             text.append(line)
+        text += ["", *sorted(macros)]
         included |= own
     return "\n".join(text) + "\n"
 
@@ -134,7 +149,7 @@ def batches(jobs, commands):
     for path in jobs:
         folder, suffix = os.path.split(path)[0], os.path.splitext(path)[1]
         known = flags.get(path) or by_folder.get(folder)
-        if known:
+        if known and not needs_its_own_look(path):
             groups.setdefault((folder, suffix, known), []).append(path)
     for (_, _, known), paths in groups.items():
         parts = -(-len(paths) // BATCH)

@@ -20,7 +20,10 @@ import subprocess
 # A change to one of these can affect everything.
 EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "pytest.ini", "tests/conftest.py",
               "tests/lib/paths.py", "tools/deps", "tools/test", "tools/lib/common.sh",
-              "tools/lib/requirements.txt", "tools/lib/testing/")
+              "tools/lib/requirements.txt", "tools/lib/prometheus-cpp", "tools/lib/testing/",
+              "tests/lib/crash_record.py")
+# What CMake embeds in a program, and a source of that program.
+EMBEDDED = {"worker/python/prestart/": "worker/agent/agent.cc"}
 # Where Python tests import from, beside their own folders.
 LIBRARIES = ("tests/lib", "tools/lib/cluster", "tools/lib", "tools/lib/testing", "bench")
 # Folders whose names alone say nothing: too many words are spelled like them.
@@ -31,10 +34,12 @@ NAMED_FOLDERS = {"CHART": "helm/lockstep", "CRDS": "crds", "EXAMPLES": "examples
                  "MODULES": "worker/python"}
 # What a program starts.
 STARTS = {"lockstep": {"lockstep-agent", "lockstep-pmix"}, "trainer": {"lockstep-trainer"},
-          "gang": {"lockstep-agent"}}
+          "gang": {"lockstep-agent"}, "lockstep-operator-": {"lockstep-operator-cpprestsdk"},
+          "fake_nccl": {"libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13", "libnvidia-ml.so.1"}}
 # Tests of images run all that is in them.
 OF_IMAGES = ("tests/system/images/", "tests/system/nodes/", "tests/system/monitoring/")
-IN_IMAGES = ("docker/", "helm/", "crds/", "tools/images", "tools/lib/images.sh", "examples/")
+IN_IMAGES = ("docker/", "helm/", "crds/", "tools/images", "tools/lib/images.sh",
+             "tools/lib/debian-base", "examples/")
 SHARED = "tests/conftest.py"
 LITERAL = re.compile(r'"([^"\n]*)"')
 
@@ -46,8 +51,11 @@ def changed_files(root, base):
                               text=True).stdout.splitlines()
 
     start = git("merge-base", base, "HEAD")[0]
-    return sorted({*git("diff", "--name-only", "--no-renames", start),
-                   *git("ls-files", "--others", "--exclude-standard")})
+    found = {*git("diff", "--name-only", "--no-renames", start),
+             *git("ls-files", "--others", "--exclude-standard")}
+    found |= {source for folder, source in EMBEDDED.items()
+              if any(path.startswith(folder) for path in found)}
+    return sorted(found)
 
 
 def default_base(root):
@@ -58,7 +66,8 @@ def default_base(root):
 
 
 def affects_everything(path):
-    return any(path == each or each.endswith("/") and path.startswith(each) for each in EVERYTHING)
+    return path.endswith("/CMakeLists.txt") or any(
+        path == each or each.endswith("/") and path.startswith(each) for each in EVERYTHING)
 
 
 def prefixes(path):
@@ -123,7 +132,9 @@ def programs_affected(root, graph, programs, changed):
             if source.startswith("tests/") and (root / source).exists():
                 named |= {each.strip("/") for each in
                           LITERAL.findall((root / source).read_text(errors="replace"))}
-        if sources & set(changed) or any(prefixes(each) & named for each in changed):
+        seeds = f"tests/fuzz/corpus/{name.removesuffix('_fuzz')}/"
+        if (sources & set(changed) or any(prefixes(each) & named for each in changed)
+                or any(each.startswith(seeds) for each in changed)):
             found.add(name)
     return found
 

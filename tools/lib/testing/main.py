@@ -142,9 +142,11 @@ class Selection:
 
     def _shipped(self, graph, programs):
         """Names of the affected programs that Python tests start."""
-        found = (each.name for each in (programs / "bin").iterdir()
-                 if not each.name.endswith(("_test", "_fuzz")))
-        return {name for name in found if graph.affected(f"bin/{name}", self._changed)}
+        found = [*(each for each in (programs / "bin").iterdir()
+                   if not each.name.endswith(("_test", "_fuzz"))),
+                 *(programs / "fake_nccl").glob("lib*")]
+        return {each.name for each in found
+                if graph.affected(str(each.relative_to(programs)), self._changed)}
 
 
 def changes(base):
