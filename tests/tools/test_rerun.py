@@ -80,7 +80,7 @@ def python_suite(tmp_path):
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT / 'tests/lib')!r})\n"
-        "from crash_record import pytest_runtest_makereport\n")
+        "from report_properties import pytest_runtest_makereport, pytest_runtest_setup\n")
 
     def make(*tests, at_once=1, **variables):
         (folder / "test_sample.py").write_text(HEAD + "".join(tests))

@@ -21,7 +21,7 @@ import subprocess
 EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "pytest.ini", "tests/conftest.py",
               "tests/lib/paths.py", "tools/deps", "tools/test", "tools/lib/common.sh",
               "tools/lib/requirements.txt", "tools/lib/prometheus-cpp", "tools/lib/testing/",
-              "tests/lib/crash_record.py")
+              "tests/lib/report_properties.py")
 # What CMake embeds in a program, and a source of that program.
 EMBEDDED = {"worker/python/prestart/": "worker/agent/agent.cc"}
 # Where Python tests import from, beside their own folders.

@@ -107,7 +107,7 @@ class GoogleTests:
         programs = self._programs()
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             name, known = case.get("name"), programs[case.get("name")]
-            outcome.slowest.append((float(case.get("time") or 0), f"{self.suite}: {name}"))
+            outcome.slowest.append((float(case.get("time") or 0), f"            {self.suite}: {name}"))
             command = pathlib.Path(known["command"][0] if known["command"] else "")
             tests = _tests(details / f"{command.name}.json")
             failed = case.find("failure") is not None or case.find("skipped") is not None

@@ -1,7 +1,7 @@
 """Python tests, run by pytest.
 
-tests/lib/crash_record.py adds two properties to each failed test of a report: `node`, its node id,
-and `crash`, why it must not run again.
+tests/lib/report_properties.py adds properties to the tests of a report: `cpu`, and to a failed one `node`,
+its node id, and `crash`, why it must not run again.
 """
 
 import os
@@ -93,7 +93,9 @@ class PythonTests:
         outcome = Outcome(self.suite)
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             name = "::".join(filter(None, [case.get("classname"), case.get("name")]))
-            outcome.slowest.append((float(case.get("time") or 0), f"{self.suite}: {name}"))
+            cpu = next((each.get("value") for each in case.iter("property")
+                        if each.get("name") == "cpu"), "?")
+            outcome.slowest.append((float(case.get("time") or 0), f"{cpu:>5} s CPU  {self.suite}: {name}"))
             wrong = [each for each in case if each.tag in ("failure", "error")]
             if wrong:
                 _add(outcome.failed, _failure(name, case, wrong))

@@ -1,7 +1,10 @@
-"""Records of failed tests for tools/test: which test it was, and whether one of our programs crashed.
+"""Properties of tests in pytest's reports, for tools/test.
 
-tools/test runs a failed test once more, alone. A crash must not be excused that way, so a failed
-test's report gets the property `crash` if
+`cpu` is the CPU time in seconds of the test's process and of the processes that it waited for. Servers
+that outlive the test are not in it. A test that takes much longer than that waits for something.
+
+`node` is the node id of a failed test. tools/test runs it once more, alone. A crash must not be excused
+that way, so a failed test also gets `crash` if
 
 - a program of ours that the test started died of a signal that only a fault raises, or
 - a sanitizer's report, an assertion or the like stands in the failure or in what was printed.
@@ -26,6 +29,7 @@ FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.S
           signal.SIGTRAP, signal.SIGSYS}
 OURS = pathlib.Path(binary("x")).resolve().parent
 
+_BEGAN = pytest.StashKey()
 _started = []  # (program, process) of ours, that runs or has died of a fault
 
 
@@ -57,6 +61,15 @@ def _printed(report):
     return "\n".join([*messages, *(text for _, text in report.sections)])
 
 
+def _cpu():
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[_BEGAN] = _cpu()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
@@ -67,6 +80,7 @@ def pytest_runtest_makereport(item, call):
             item.user_properties.append(each)
             report.user_properties.append(each)
     if report.when == "teardown":
+        report.user_properties.append(("cpu", f"{_cpu() - item.stash[_BEGAN]:.1f}"))
         # A program that several tests share may have died in an earlier one, which passed.
         _started[:] = [each for each in _started
                        if each[1].poll() is None or -each[1].returncode in FAULTS]
