@@ -75,7 +75,10 @@ class Run:
         def up():
             found = ranks(self.mark)
             fits = len(found) == count and all(g != but_not_in for _, g in found.values())
-            return found if fits else None
+            # What a rank starts has its environment, too, and may be gone again.
+            stay = fits and all(processes.environment(pid).get("RANK") == str(rank)
+                                for rank, (pid, _) in found.items())
+            return found if stay else None
 
         def why():
             self.process.kill()
