@@ -127,7 +127,7 @@ endfunction()
 # lockstep_test(NAME [SEPARATE] [OPTIMIZED] DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest
 # program of this folder's *_test.cc files (lockstep_sources), run as one ctest test. With LOCKSTEP_UNITY
 # they are compiled together, a folder at a time (lockstep_join), unless SEPARATE, and without optimization,
-# which takes half the time, unless OPTIMIZED, for tests that compute much, or sanitized. All of them run again under
+# which takes half the time, unless OPTIMIZED, for tests that compute much. All of them run again under
 # AddressSanitizer, and those with the label threaded (default: unit) under ThreadSanitizer, but for those
 # tests that are UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
@@ -145,8 +145,8 @@ function(lockstep_test name)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test
     PRIVATE lockstep_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
-  if(NOT arg_OPTIMIZED AND NOT LOCKSTEP_SANITIZE)
-    # glibc warns that it checks nothing without optimization.
+  if(NOT arg_OPTIMIZED AND NOT LOCKSTEP_SANITIZE MATCHES thread)
+    # ThreadSanitizer is too slow then. glibc warns that it checks nothing without optimization.
     target_compile_options(${name}_test PRIVATE -O0 -Wno-\#warnings)
   endif()
   # Tests that read documents and examples find them from the root of the tree.
