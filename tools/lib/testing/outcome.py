@@ -24,7 +24,7 @@ def report_in(text):
 
 
 def crash_in(text):
-    """Likewise, or one that tells of a program's death by a signal that only a fault raises."""
+    """The line that reports a finding, an abort or a death by a signal of a fault; "" if there is none."""
     return report_in(text) or next(
         (line.strip() for line in text.splitlines() if DEATH.search(line)), "")
 
