@@ -3,7 +3,9 @@
 import argparse
 import os
 import pathlib
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +103,29 @@ def runners(suite, preset, whole):
         case "fuzz":
             return [Fuzzers("fuzz", programs, ROOT / "tests/fuzz/corpus", CACHE / "fuzz",
                             int(os.environ.get("FUZZ_SECONDS", "20")), say)]
+
+
+class IdleBuilds:
+    """Builds the sanitized suites' programs on cores that the suites before them leave idle.
+
+    stop() ends the builds; a suite then builds what is missing.
+    """
+
+    def __init__(self, suites):
+        sanitized = [suite for suite in suites if suite in SANITIZED]
+        self._process = None
+        if not sanitized or len(sanitized) == len(suites):
+            return
+        builds = "; ".join(shlex.join(["build", PRESETS[suite], *SANITIZED[suite]]) for suite in sanitized)
+        with (RESULTS / "idle_builds.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [ROOT / "tools/lib/idle", "bash", "-c", f'source "$1"; {builds}', "test",
+                 ROOT / "tools/lib/common.sh"], stdout=log, stderr=log, start_new_session=True)
+
+    def stop(self):
+        if self._process and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait()
 
 
 def prepare(suites, preset):
@@ -214,7 +239,14 @@ def main():
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     selection = changes(given.changed) if given.changed is not None else None
-    run = [pair for suite in suites for pair in timed(suite, given.preset, given.whole, selection)]
+    builds, run = IdleBuilds(suites), []
+    try:
+        for suite in suites:
+            if suite in SANITIZED:
+                builds.stop()
+            run += timed(suite, given.preset, given.whole, selection)
+    finally:
+        builds.stop()
     flaky = rerun(run, RESULTS, say)
     outcomes = [outcome for _, outcome in run]
     for line in slowest(outcomes, given.slowest):
