@@ -158,7 +158,7 @@ def test_rank_with_100_mb_of_stderr_does_not_block_gang(gang):
         agent = made.start_agent(1, 1, stdout=nowhere)
         made.wait_running()
         finish(made)
-    assert "rank 1" in made.agents[0].log or agent.termination["exitCode"] == 0
+    assert agent.termination["exitCode"] == 0
 
 
 def test_failure_reports_last_stderr_line_after_20_mb_of_output(gang):
