@@ -72,15 +72,16 @@ std::string ProgressOf(const core::JobStatus& status) {
   return text;
 }
 
-// "1 of 3 restarts, 0 of 10 machine replacements".
+// "1 of 3 restarts, 0 of 10 machine replacements". The failure that ended the job was one too many.
 std::string BudgetOf(const StoredJob& job) {
   const core::Counters& used = job.status.counters;
   const core::FailurePolicy& policy = job.job.spec.failure_policy;
   const auto restarts = int64_t{used.process_failures} - used.process_failures_base +
                         used.out_of_memory - used.out_of_memory_base;
   const auto replacements = int64_t{used.replacements} - used.replacements_base;
-  return std::to_string(restarts) + " of " + Count(policy.max_restarts, "restart", "restarts") +
-         ", " + std::to_string(replacements) + " of " +
+  return std::to_string(std::min<int64_t>(restarts, policy.max_restarts)) + " of " +
+         Count(policy.max_restarts, "restart", "restarts") + ", " +
+         std::to_string(std::min<int64_t>(replacements, policy.max_machine_replacements)) + " of " +
          Count(policy.max_machine_replacements, "machine replacement", "machine replacements");
 }
 

@@ -67,7 +67,11 @@ std::vector<std::string> LedgerLines(const core::JobStatus& status) {
   std::vector<std::string> lines = {"machine time " + Brief(milliseconds(ledger.sums.total())) +
                                     ", " + ledger.goodput + " productive"};
   if (!losses.empty()) lines.back() += "; lost: " + Parts(losses);
-  const int failures = status.restarts.application + status.restarts.infrastructure;
+  int failures = status.restarts.application + status.restarts.infrastructure;
+  if (status.verdict && status.verdict->cause != core::Cause::kNone &&
+      status.verdict->cause != core::Cause::kStopRequested) {
+    ++failures;
+  }
   if (failures == 0 && status.restarts.stopped == 0) return lines;
   lines.push_back("lost to: " + Parts(ledger.sums.lost_to));
   if (failures > 0) {

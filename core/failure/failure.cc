@@ -121,13 +121,15 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
     if (context.machine_failures_used > policy.max_machine_replacements) {
       return Fail(Cause::kRestartsExhausted, failure,
                   Number(context.machine_failures_used) +
-                      " machines failed and spec.failurePolicy.maxMachineReplacements is " +
+                      (context.machine_failures_used == 1 ? " machine" : " machines") +
+                      " failed and spec.failurePolicy.maxMachineReplacements is " +
                       Number(policy.max_machine_replacements));
     }
   } else if (context.application_failures_used + 1 > policy.max_restarts) {
+    const int failures = context.application_failures_used + 1;
     return Fail(Cause::kRestartsExhausted, failure,
-                "the processes failed " + Number(context.application_failures_used + 1) +
-                    " times and spec.failurePolicy.maxRestarts is " + Number(policy.max_restarts));
+                "the processes failed " + (failures == 1 ? "once" : Number(failures) + " times") +
+                    " and spec.failurePolicy.maxRestarts is " + Number(policy.max_restarts));
   }
   FailureDecision decision;
   decision.action = action;

@@ -111,7 +111,7 @@ struct MachineStatus {
   friend bool operator==(const MachineStatus&, const MachineStatus&) = default;
 };
 
-// For people; `counters` is what budgets go by.
+// Restarts that were made; `counters` is what budgets go by, and has the failures.
 struct RestartCounts {
   int32_t total = 0;
   int32_t application = 0;
@@ -131,7 +131,7 @@ struct LastFailure {
   friend bool operator==(const LastFailure&, const LastFailure&) = default;
 };
 
-// One generation that ended before the job did, and how the next one came.
+// One generation that did not succeed, and how the next one came, if any did.
 struct RestartRecord {
   Generation generation{};  // the one that ended
   Cause cause = Cause::kNone;

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <iterator>
 
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
 
+using core::Counters;
 using core::RestartRecord;
 using History = std::vector<RestartRecord>;
 using GenerationStatus = core::GangStatus::GenerationStatus;
@@ -18,6 +20,12 @@ RestartRecord& RecordOf(History& history, core::Generation generation) {
     place->generation = generation;
   }
   return *place;
+}
+
+// An intent is written as it is.
+void KeepNewest(History& history) {
+  const auto most = static_cast<std::ptrdiff_t>(core::kMaxStatusHistory);
+  if (std::ssize(history) > most) history.erase(history.begin(), history.end() - most);
 }
 
 void RecordEnd(ReconcileContext& context, const GenerationStatus& ended) {
@@ -74,6 +82,68 @@ void RecordHistory(ReconcileContext& context, const core::GangStatus& gang) {
     if (each.ended && !all_well) RecordEnd(context, each);
     RecordSuccessor(context, each);
   }
+  KeepNewest(context.next.history);
+}
+
+void RecordLastReport(ReconcileContext& context) {
+  const std::optional<GangReport>& report = context.snapshot.coordinator;
+  if (!report || context.machines.empty() || context.machines.front().seen == nullptr ||
+      report->status.attempt != context.machines.front().attempt) {
+    return;
+  }
+  context.next.counters.Merge(report->status.counters);
+  RecordHistory(context, report->status);
+}
+
+void RecordVerdict(ReconcileContext& context, core::Generation generation,
+                   const core::Failure& failure) {
+  if (!generation.exists()) return;
+  RestartRecord& record = RecordOf(context.next.history, generation);
+  if (record.cause != core::Cause::kNone) return;  // its coordinator has told of its end
+  record.cause = failure.cause;
+  record.machine = failure.machine;
+  record.detected = context.now.wall;
+  KeepNewest(context.next.history);
+}
+
+void CountRestarts(ReconcileContext& context) {
+  core::JobStatus& next = context.next;
+  next.counters.Saturate();  // what an older operator took may stand there
+  Counters before = context.snapshot.status.counters;
+  before.Saturate();
+  const Counters& now = next.counters;
+  const auto grown = [&](auto... counters) {
+    return (int64_t{0} + ... + (int64_t{now.*counters} - before.*counters));
+  };
+  core::RestartCounts& restarts = next.restarts;
+  const int64_t counted = int64_t{restarts.total} - before.alone;
+  int64_t news = std::max<int64_t>(int64_t{now.generations} - 1 - counted, 0);
+  const auto count = [&](core::CauseClass kind, int64_t most) {
+    const auto made = static_cast<int32_t>(std::clamp<int64_t>(most, 0, news));
+    news -= made;
+    switch (kind) {
+      case core::CauseClass::kApplication:
+        restarts.application += made;
+        break;
+      case core::CauseClass::kStopped:
+        restarts.stopped += made;
+        break;
+      case core::CauseClass::kInfrastructure:
+      case core::CauseClass::kNone:
+        restarts.infrastructure += made;
+        break;
+    }
+  };
+  for (auto record = next.history.rbegin(); record != next.history.rend(); ++record) {
+    if (record->generation < next.gang_generation) count(core::ClassOf(record->cause), 1);
+  }
+  // Those that nobody heard of.
+  count(core::CauseClass::kApplication,
+        grown(&Counters::process_failures, &Counters::out_of_memory));
+  count(core::CauseClass::kStopped, grown(&Counters::stops));
+  count(core::CauseClass::kInfrastructure, news);
+  restarts.application += static_cast<int32_t>(grown(&Counters::alone));
+  restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
 }
 
 void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause) {

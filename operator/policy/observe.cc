@@ -195,6 +195,7 @@ bool IsPassing(JobState before, JobState after) {
   return before == JobState::kPending && after == JobState::kStarting;
 }
 
+    // A container's start, from which it is reckoned, is told in whole seconds.
 // What people wait for, or what is decided by. The rest, counts of pods on their way above all,
 // would otherwise be written once for every pod.
 bool IsUrgent(const JobStatus& before, const JobStatus& after) {
@@ -223,16 +224,6 @@ bool PodsAreReady(const ReconcileContext& context) {
          });
 }
 
-void CountRestarts(core::JobStatus& status) {
-  core::Counters& counters = status.counters;
-  counters.Saturate();  // what an older operator took may stand there
-  core::RestartCounts& restarts = status.restarts;
-  restarts.application = static_cast<int32_t>(counters.process_failures + counters.out_of_memory);
-  restarts.infrastructure = static_cast<int32_t>(counters.replacements + counters.leases_expired);
-  restarts.stopped = static_cast<int32_t>(counters.stops);
-  restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
-}
-
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   JobStatus& next = context.next;
   const size_t events = context.decision.events.size();
@@ -243,7 +234,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   ObservePreflight(context);
   next.state = StateOf(context, stop);
   ObserveTimings(context);
-  CountRestarts(next);
+  CountRestarts(context);
   next.reason = stop                               ? stop->message
                 : next.state == JobState::kRunning ? ""
                                                    : WhyNotRunning(context);

@@ -179,8 +179,6 @@ bool GoneMeansDead(ReconcileContext& context);
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
 // Whether all machines that take part are ready, as status counts them.
 bool PodsAreReady(const ReconcileContext& context);
-// `restarts` from what stands in the counters.
-void CountRestarts(core::JobStatus& status);
 // reason.cc: in words a user can act on.
 std::string WhyNotRunning(ReconcileContext& context);
 // Of a job that runs; "" when all is well.
@@ -211,6 +209,15 @@ void ConcludeProgress(ReconcileContext& context,
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
 // Nobody else tells of the end of a generation whose machine 0 is lost.
 void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
+// What machine 0 told last, though it may have ended since: before the gang is dissolved, or the
+// job has ended.
+void RecordLastReport(ReconcileContext& context);
+// The job has failed with this generation, of whose end perhaps nobody told.
+void RecordVerdict(ReconcileContext& context, core::Generation generation,
+                   const core::Failure& failure);
+// Restarts that were made, by what ended the generation before: a generation that follows another,
+// and a rank that was started again alone. Counters and history are up to date.
+void CountRestarts(ReconcileContext& context);
 // ledger.cc: what the machines' time was spent for until now; when the coordinator is lost, and
 // what it knew; and when the gang is dissolved. It costs no write of its own.
 void AccountTime(ReconcileContext& context);

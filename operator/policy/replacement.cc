@@ -304,7 +304,6 @@ bool Replace(ReconcileContext& context) {
                      "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
                          "; attempt " + std::to_string(next.epoch) + " takes its place");
   }
-  CountRestarts(next);
   ObserveAlignment(context);  // of the machines that were refused, before their next attempts
   if (next.timings.started) next.state = core::JobState::kRestarting;
   context.decision.replacements = static_cast<int>(losses.size());

@@ -52,7 +52,6 @@ bool JudgeSilent(ReconcileContext& context) {
     if (!*with_node && Holds(Rule::kSilenceIsCharged)) ++context.next.counters.replacements;
   }
   if (!judged) return false;
-  CountRestarts(context.next);
   context.Intend();
   return true;
 }

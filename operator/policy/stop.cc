@@ -32,6 +32,8 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
 // machines.
 void Dissolve(ReconcileContext& context, const Stop& stop) {
   CloseAccounts(context);
+  RecordLastReport(context);
+  CountRestarts(context);
   core::JobStatus& next = context.next;
   next.attempts = {};
   next.replicas = 0;

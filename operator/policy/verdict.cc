@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/exit_codes.h"
 #include "operator/policy/last_failure.h"
@@ -10,6 +12,7 @@ namespace {
 
 using core::Cause;
 using core::Condition;
+using core::MachineState;
 
 constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
 
@@ -39,6 +42,7 @@ bool Fail(ReconcileContext& context, Cause cause, int exit_code, const std::stri
   failure.message = message;
   context.next.last_failure = FailureRecord(context, failure, context.next.gang_generation);
   return End(context, false, core::ToString(cause), message,
+  RecordVerdict(context, context.next.gang_generation, failure);
              {.generation = {}, .exit_code = exit_code, .cause = cause});
 }
 
@@ -54,10 +58,10 @@ bool IsKnown(const std::optional<core::LastFailure>& last, const core::Failure& 
 bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
   context.next.gang_generation = verdict.generation;
-  if (verdict.counters) {
-    context.next.counters.Merge(*verdict.counters);
-    CountRestarts(context.next);
-  }
+  RecordLastReport(context);
+  if (verdict.counters) context.next.counters.Merge(*verdict.counters);
+  if (!success) RecordVerdict(context, verdict.generation, verdict.failure);
+  CountRestarts(context);
   if (success) {
     const core::Generation last = verdict.generation;
     if (!IsKnown(context.next.last_failure, verdict.failure)) {
@@ -101,12 +105,38 @@ bool SpendBudget(ReconcileContext& context) {
   const std::optional<core::LastFailure>& last = context.snapshot.status.last_failure;
   return Fail(
       context, Cause::kMachineLost, core::kExitMachines,
-      std::to_string(used) + " machines failed and spec.failurePolicy." +
-          "maxMachineReplacements is " + std::to_string(allowed) +
+      std::to_string(used) + (used == 1 ? " machine" : " machines") +
+          " failed and spec.failurePolicy." + "maxMachineReplacements is " +
+          std::to_string(allowed) +
           (last && !last->failure.message.empty() ? "; the last: " + last->failure.message : ""));
 }
 
 }  // namespace
+// What is left of a machine whose job has ended.
+MachineState FinalState(MachineState state, const core::JobStatus& status) {
+  const bool never_ran = state == MachineState::kAbsent || state == MachineState::kPending;
+  if (status.state == core::JobState::kSucceeded) {
+    // Its last states may have passed too quickly to be written.
+    return never_ran && status.elastic ? MachineState::kAbsent : MachineState::kSucceeded;
+  }
+  if (never_ran) return MachineState::kAbsent;
+  const bool lost = state == MachineState::kLost || state == MachineState::kFailed;
+  return lost ? state : MachineState::kStopped;
+}
+
+void EndMachines(core::JobStatus& status) {
+  core::MachineCounts& machines = status.machines;
+  machines.ready = 0;
+  machines.spares = 0;
+  if (!status.ready.empty()) status.ready = "0/" + std::to_string(machines.desired);
+  std::map<MachineState, int32_t> ended;
+  for (const auto& [state, count] : machines.by_state) ended[FinalState(state, status)] += count;
+  machines.by_state = std::move(ended);
+  for (core::MachineStatus& machine : status.machine_statuses) {
+    machine.state = FinalState(machine.state, status);
+  }
+}
+
 
 bool IsFinished(const core::JobStatus& status) {
   return status.state == core::JobState::kSucceeded || status.state == core::JobState::kFailed;
@@ -117,7 +147,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
   status.state = success ? core::JobState::kSucceeded : core::JobState::kFailed;
   status.reason = message;
   status.timings.finished = now.wall;
-  status.machines.spares = 0;
+  EndMachines(status);
   if (status.prestart) {  // what waited has left with the agents
     status.prestart->ready = 0;
     status.prestart->reason.clear();

@@ -130,6 +130,14 @@ TEST(JobTextTest, StatusShowsMachinesPhasesFailureAndRestarts) {
             "  1-1    ProcessExit  1        2026-11-21T08:10:00Z  after 6.0 ms  after 8.0 s  40\n");
 }
 
+TEST(JobTextTest, TheFailureThatEndedAJobIsNotOfItsBudget) {
+  StoredJob job = MakeJob();
+  job.job.spec.failure_policy.max_restarts = 0;
+  job.status.counters = {.generations = 1, .process_failures = 1};
+  const std::string text = StatusText(job, At("08:00:07"));
+  EXPECT_NE(text.find("Budget used  0 of 0 restarts,"), std::string::npos) << text;
+}
+
 TEST(JobTextTest, AJobThatNobodyHasSeenYetHasNothingButItsSizeAndAge) {
   EXPECT_EQ(StatusText(MakeJob(), At("08:00:07")),
             "trainingjob gpt in namespace research\n"

@@ -185,7 +185,9 @@ TEST(DecideFailure, FailsWhenTheApplicationsBudgetIsSpent) {
 TEST(DecideFailure, RestartsNeverWhenTheBudgetIsZero) {
   FailurePolicy policy;
   policy.max_restarts = 0;
-  EXPECT_EQ(DecideFailure(policy, After(Exit(1))).action, FailureAction::kFail);
+  const FailureDecision decision = DecideFailure(policy, After(Exit(1)));
+  EXPECT_EQ(decision.action, FailureAction::kFail);
+  EXPECT_EQ(decision.reason, "the processes failed once and spec.failurePolicy.maxRestarts is 0");
 }
 
 TEST(DecideFailure, KeepsTheBudgetsApart) {

@@ -45,6 +45,58 @@ TEST(History, SaysWhenTheNextGenerationRanAndWhichStepsItDoesAgain) {
   EXPECT_EQ(record.lost_steps, 6);
 }
 
+TEST(History, CountsARestartOnceItWasMadeByWhatEndedTheGenerationBefore) {
+  const struct {
+    core::Cause cause;
+    core::Counters failed;  // as coordinator and operator count it
+    core::RestartCounts restarts;
+  } cases[] = {
+      {core::Cause::kProcessExit, {.process_failures = 1}, {.total = 1, .application = 1}},
+      {core::Cause::kMachineLost,
+       {.replacements = 2, .leases_expired = 1},
+       {.total = 1, .infrastructure = 1}},
+      {core::Cause::kStopRequested, {.stops = 1}, {.total = 1, .stopped = 1}},
+  };
+  for (const auto& each : cases) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    auto first = Died(Generation({1, 1}, seconds(0)), seconds(20), 0);
+    first.failure.cause = each.cause;
+    core::Counters counters = each.failed;
+    counters.generations = 1;
+    core::GangStatus& gang = scene.Report(CoordinatorPhase::kBackoff);
+    gang.generation = {1, 1};
+    gang.counters = counters;
+    gang.history = {first};
+    scene.Pass(seconds(1));
+    scene.Settle();
+    EXPECT_EQ(scene.status().restarts, core::RestartCounts{}) << core::ToString(each.cause);
+    core::GangStatus& again = scene.Report(CoordinatorPhase::kRunning);
+    again.generation = {1, 2};
+    again.counters = counters;
+    again.counters.generations = 2;
+    again.history = {first, Generation({1, 2}, seconds(21))};
+    scene.Pass(seconds(1));
+    scene.Settle();
+    EXPECT_EQ(scene.status().restarts, each.restarts) << core::ToString(each.cause);
+  }
+}
+
+// A container's start is told in whole seconds, so its agent's times may seem too early.
+TEST(History, TheFirstStepIsNeverBeforeTheStart) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  auto first = Generation({1, 1}, seconds(0));
+  first.first_step = milliseconds(1);
+  gang.history = {first};
+  scene.machine(0).started = *scene.machine(0).started - milliseconds(900);
+  scene.Pass(seconds(1));
+  scene.Settle();
+  ASSERT_TRUE(scene.status().timings.first_step);
+  EXPECT_EQ(scene.status().timings.first_step, scene.status().timings.started);
+}
+
 TEST(History, KnowsNothingOfStepsWhereProcessesReportNone) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

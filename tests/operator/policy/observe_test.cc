@@ -49,7 +49,7 @@ TEST(Observe, AnOperatorThatHasJustStartedChangesNothing) {
 TEST(Observe, CountersOfTheGangAreMergedAndNeverFall) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.Report(CoordinatorPhase::kRunning).counters.process_failures = 3;
+  scene.Report(CoordinatorPhase::kRunning).counters = {.generations = 4, .process_failures = 3};
   scene.Settle();
   EXPECT_EQ(scene.status().counters.process_failures, 3U);
   EXPECT_EQ(scene.status().restarts.application, 3);

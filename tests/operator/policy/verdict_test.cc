@@ -44,7 +44,7 @@ TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   core::Termination told;
-  told.counters.emplace().process_failures = 2;
+  told.counters = core::Counters{.generations = 3, .process_failures = 2};
   scene.machine(0).end = Verdict(0, {1, 3}, 0, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
@@ -95,15 +95,15 @@ TEST(Verdict, ItEndsTheJobWhateverNumbersItHolds) {
       Exited(70, R"({"verdict": true, "exitCode": 2147483647, "generation": "1-1",
       "machine": 0, "attempt": 1,
       "lastFailure": {"cause": "ProcessExit", "rank": -7, "signal": 2147483647},
-      "counters": {"processFailures": 4294967295, "outOfMemory": 4294967295,
+      "counters": {"generations": 4294967295, "alone": 4294967295, "processFailures": 4294967295, "outOfMemory": 4294967295,
                    "replacements": 4294967295, "leasesExpired": 2147483648, "stops": 4294967295},
       "progress": {"step": -1, "totalSteps": 9223372036854775807}})");
   scene.Settle();
   const core::JobStatus& status = scene.status();
   ASSERT_EQ(status.state, core::JobState::kFailed);
   EXPECT_EQ(status.verdict->exit_code, 255);
-  EXPECT_EQ(status.restarts.application, 1 << 29);
-  EXPECT_EQ(status.restarts.total, 5 << 28);
+  EXPECT_EQ(status.restarts.application, (1 << 29) - 1);
+  EXPECT_EQ(status.restarts.total, (1 << 29) - 1);
   EXPECT_EQ(status.last_failure->failure.rank, -1);
   EXPECT_EQ(status.last_failure->failure.signal, 64);
   EXPECT_EQ(status.progress->step, 0);
@@ -120,6 +120,53 @@ TEST(Verdict, FailureNamesItsRootCause) {
   EXPECT_THAT(decision.intent->reason, HasSubstr("rank 1 exited with code 3"));
   ASSERT_THAT(decision.events, SizeIs(1));
   EXPECT_TRUE(decision.events[0].warning);
+}
+
+TEST(Verdict, AFailureThatEndsTheJobIsNoRestartAndStandsInTheHistory) {
+  for (const bool heard : {false, true}) {  // of the failure, before the verdict came
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    core::Termination told;
+    told.counters = core::Counters{.generations = 1, .process_failures = 1};
+    if (heard) {
+      core::GangStatus& gang = scene.Report(core::CoordinatorPhase::kStopping);
+      gang.counters = *told.counters;
+      core::GangStatus::GenerationStatus ended;
+      ended.generation = gang.generation = {1, 1};
+      ended.ended = ended.died = seconds(2);
+      ended.failure.cause = Cause::kProcessExit;
+      ended.failure.machine = 1;
+      gang.history.push_back(ended);
+    }
+    scene.machine(1).end = Verdict(70, {1, 1}, 1, 1, told);
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent);
+    EXPECT_EQ(decision.intent->restarts, core::RestartCounts{});
+    ASSERT_THAT(decision.intent->history, SizeIs(1));
+    const core::RestartRecord& last = decision.intent->history[0];
+    EXPECT_EQ(last.generation, (core::Generation{1, 1}));
+    EXPECT_EQ(last.cause, Cause::kProcessExit);
+    EXPECT_EQ(last.machine, 1);
+    EXPECT_TRUE(last.detected);
+  }
+}
+
+TEST(Verdict, MachinesOfAJobThatEndedHaveEnded) {
+  for (const bool success : {true, false}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    scene.machine(1).end = Verdict(success ? 0 : 70, {1, 1}, 1, 1);
+    scene.Settle();
+    const core::MachineState ended =
+        success ? core::MachineState::kSucceeded : core::MachineState::kStopped;
+    EXPECT_EQ(scene.status().ready, "0/2");
+    EXPECT_EQ(scene.status().machines.ready, 0);
+    EXPECT_EQ(scene.status().machines.by_state,
+              (std::map<core::MachineState, int32_t>{{ended, 2}}));
+    for (const core::MachineStatus& machine : scene.status().machine_statuses) {
+      EXPECT_EQ(machine.state, ended);
+    }
+  }
 }
 
 TEST(Verdict, OneOfAnAttemptThatWasReplacedDoesNotCount) {

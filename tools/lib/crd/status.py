@@ -52,7 +52,7 @@ def _failure():
 
 
 def _history():
-    return listing("The last ten generations that ended before the job did, the newest last.",
+    return listing("The last ten generations that did not succeed, the newest last.",
                    struct("", {
                        "generation": _words("The generation that ended."),
                        "cause": _words("Why it ended."),
@@ -182,10 +182,10 @@ def status():
         "replicas": _count("Machines of the gang; what the scale subresource reports."),
         "selector": _words("Label selector of the job's pods."),
         **_machines(),
-        "restarts": struct("Restarts of the gang.", {
+        "restarts": struct("Restarts that were made, of the gang and of ranks alone.", {
             "total": _count("All."),
-            "application": _count("For failures of the application."),
-            "infrastructure": _count("For lost machines."),
+            "application": _count("After failures of the application."),
+            "infrastructure": _count("After lost machines."),
             "stopped": _count("After stops on request."),
         }),
         "lastFailure": _failure(),
