@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/model/names.h"
+#include "core/status/health.h"
 #include "operator/policy/last_failure.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
@@ -149,6 +150,15 @@ void ObserveConditions(ReconcileContext& context) {
                conflict ? next.reason : "");
 }
 
+// A trouble is an event when condition Ready begins to have its word for a reason.
+void ObserveHealth(ReconcileContext& context, const Why& why) {
+  core::SetHealth(context.next, why.word, context.now.wall);
+  const std::string word = why.word;
+  const Condition* before = core::FindCondition(context.snapshot.status.conditions, "Ready");
+  if (word.empty() || (before != nullptr && before->reason == word)) return;
+  context.AddEvent(true, word, why.text);
+}
+
 void ObserveGang(ReconcileContext& context) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return;
@@ -185,7 +195,11 @@ void ObserveTimings(ReconcileContext& context) {
   if (gang == nullptr || timings.first_step) return;
   for (const auto& generation : gang->history) {
     if (!generation.first_step) continue;
+    // A container's start, from which it is reckoned, is told in whole seconds.
     timings.first_step = WallOf(context, generation.first_step);
+    if (timings.first_step && timings.started) {
+      timings.first_step = std::max(*timings.first_step, *timings.started);
+    }
     return;
   }
 }
@@ -195,7 +209,6 @@ bool IsPassing(JobState before, JobState after) {
   return before == JobState::kPending && after == JobState::kStarting;
 }
 
-    // A container's start, from which it is reckoned, is told in whole seconds.
 // What people wait for, or what is decided by. The rest, counts of pods on their way above all,
 // would otherwise be written once for every pod.
 bool IsUrgent(const JobStatus& before, const JobStatus& after) {
@@ -235,11 +248,18 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   next.state = StateOf(context, stop);
   ObserveTimings(context);
   CountRestarts(context);
-  next.reason = stop                               ? stop->message
-                : next.state == JobState::kRunning ? ""
-                                                   : WhyNotRunning(context);
+  const bool runs = !stop && next.state == JobState::kRunning;
+  Why why;
+  if (stop) {
+    why.text = stop->message;
+  } else if (!runs) {
+    why = WhyNotRunning(context);
+  }
+  next.reason = why.text;
   ObserveConditions(context);
-  if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(context);
+  if (runs) why = WorthKnowing(context);
+  next.reason = why.text;
+  ObserveHealth(context, why);
   core::Shorten(next);
   if (next == context.snapshot.status) return;
   Time& paced = context.Own<&Memory::observe>().paced;

@@ -179,17 +179,21 @@ bool GoneMeansDead(ReconcileContext& context);
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
 // Whether all machines that take part are ready, as status counts them.
 bool PodsAreReady(const ReconcileContext& context);
-// reason.cc: in words a user can act on.
-std::string WhyNotRunning(ReconcileContext& context);
-// Of a job that runs; "" when all is well.
-std::string WorthKnowing(ReconcileContext& context);
+// reason.cc: status.reason, in words a user can act on.
+struct Why {
+  const char* word = "";  // CamelCase, of a trouble that is an event; "": none, or it has its event
+  std::string text;
+};
+Why WhyNotRunning(ReconcileContext& context);
+// Of a job that runs; no text when all is well.
+Why WorthKnowing(ReconcileContext& context);
 // alignment.cc: condition TopologyAligned, from what agents report and kubelets refuse; and one
 // machine's binding, empty while unknown.
 void ObserveAlignment(ReconcileContext& context);
 std::string BindingOf(const ReconcileContext& context, const Machine& machine);
 // "is bound Partial where Node was asked: ...", as its agent says; empty where it is not so.
 std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
-// stall.cc: condition Stalled.
+// stall.cc: condition HangSuspected.
 void ObserveStall(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
 // is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
@@ -207,8 +211,6 @@ void ConcludeProgress(ReconcileContext& context,
                       const core::Termination* verdict);  // null: nobody's
 // history.cc: how generations ended and the next ones came.
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
-// Nobody else tells of the end of a generation whose machine 0 is lost.
-void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
 // What machine 0 told last, though it may have ended since: before the gang is dissolved, or the
 // job has ended.
 void RecordLastReport(ReconcileContext& context);
@@ -218,6 +220,8 @@ void RecordVerdict(ReconcileContext& context, core::Generation generation,
 // Restarts that were made, by what ended the generation before: a generation that follows another,
 // and a rank that was started again alone. Counters and history are up to date.
 void CountRestarts(ReconcileContext& context);
+// Nobody else tells of the end of a generation whose machine 0 is lost.
+void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
 // ledger.cc: what the machines' time was spent for until now; when the coordinator is lost, and
 // what it knew; and when the gang is dissolved. It costs no write of its own.
 void AccountTime(ReconcileContext& context);

@@ -65,7 +65,8 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
     return "its Workload " + queue.prebuilt + ", which MultiKueue makes, is not there";
   }
   if (!queue.workload) {
-    return context.refusal() == nullptr ? "its Workload is being made" : WhyNotRunning(context);
+    return context.refusal() == nullptr ? "its Workload is being made"
+                                        : WhyNotRunning(context).text;
   }
   return Words(*queue.workload);
 }

@@ -26,24 +26,26 @@ std::string_view WithoutObject(std::string_view message) {
   return of_object ? message.substr(at + kForbidden.size()) : message;
 }
 
-std::string OfRefusal(const Refusal& refusal) {
+Why OfRefusal(const Refusal& refusal) {
+  constexpr const char* kFailedCreate = "FailedCreate";
   switch (refusal.kind) {
     case Refusal::Kind::kNameConflict:
-      return refusal.object +
-             " exists and is not this job's: delete it, or give the job another "
-             "name";
+      return {"NameConflict", refusal.object +
+                                  " exists and is not this job's: delete it, or give the job "
+                                  "another name"};
     case Refusal::Kind::kForbidden:
-      return Say(refusal.object + " may not be made", WithoutObject(refusal.message),
-                 AdviceOnRefusal(refusal.message));
+      return {kFailedCreate, Say(refusal.object + " may not be made",
+                                 WithoutObject(refusal.message), AdviceOnRefusal(refusal.message))};
     case Refusal::Kind::kNotServed:
-      return refusal.object + " cannot be made: " + refusal.message;
+      return {kFailedCreate, refusal.object + " cannot be made: " + refusal.message};
     case Refusal::Kind::kInvalid:
-      return "the API server does not take " + refusal.object + ": " + refusal.message;
+      return {kFailedCreate,
+              "the API server does not take " + refusal.object + ": " + refusal.message};
   }
-  return "";
+  return {};
 }
 
-std::string OfPending(ReconcileContext& context) {
+Why OfPending(ReconcileContext& context) {
   const Machine* first = nullptr;
   int count = 0;
   for (const Machine& machine : context.machines) {
@@ -51,16 +53,18 @@ std::string OfPending(ReconcileContext& context) {
     ++count;
     if (first == nullptr || first->seen->unplaced_because.empty()) first = &machine;
   }
-  if (first == nullptr) return "";
+  if (first == nullptr) return {};
   std::string why = first->seen->unplaced_because;
+  const char* const word = why.empty() ? "" : "FailedScheduling";
   if (const auto& group = context.snapshot.status.pod_group; group && why.empty()) {
     why = "they wait for each other in PodGroup " + group->name +
           ", or for a scheduler that knows it (spec.schedulerName)";
   }
-  return Say(OfAll(context, count) + " machines are not scheduled", why, AdviceOnScheduling(why));
+  return {word,
+          Say(OfAll(context, count) + " machines are not scheduled", why, AdviceOnScheduling(why))};
 }
 
-std::string OfTrouble(const ReconcileContext& context, const Machine& machine) {
+Why OfTrouble(const ReconcileContext& context, const Machine& machine) {
   const StartTrouble& trouble = *machine.seen->trouble;
   std::string lead = NameOf(machine) + " cannot start on node " + machine.seen->node;
   const std::string advice = AdviceOnContainer(trouble.reason, trouble.message);
@@ -68,9 +72,10 @@ std::string OfTrouble(const ReconcileContext& context, const Machine& machine) {
     const std::string& agent = context.snapshot.status.agent.image;
     const bool is_agent = !trouble.agent && trouble.message.find(agent) != std::string::npos;
     const std::string& image = is_agent ? agent : context.spec().image;
-    return Say(lead + ", for its image cannot be had", image, advice);
+    return {"ImageUnavailable", Say(lead + ", for its image cannot be had", image, advice)};
   }
-  return Say(lead + ": " + trouble.reason, trouble.message, advice);
+  return {IsImageTrouble(trouble.reason) ? "ImageUnavailable" : "FailedStart",
+          Say(lead + ": " + trouble.reason, trouble.message, advice)};
 }
 
 // The claim that several machines share; "" when there is none.
@@ -80,13 +85,13 @@ std::string SharedClaim(const ReconcileContext& context) {
 
 // Kubelet tells events alone why a volume is not there, and the operator may not read those: of the
 // pod it sees that nothing was begun in it.
-std::string OfVolumes(ReconcileContext& context) {
+Why OfVolumes(ReconcileContext& context) {
   int64_t count = 0;
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kWaiting || !machine.seen->unprepared) continue;
     if (context.IsDue(machine.seen->created + kSlowVolumes)) ++count;
   }
-  if (count == 0) return "";
+  if (count == 0) return {};
   const std::string claim = SharedClaim(context);
   const std::string advice =
       claim.empty()
@@ -94,32 +99,34 @@ std::string OfVolumes(ReconcileContext& context) {
           : "claim " + claim +
                 " must be ReadWriteMany for machines on several nodes, a "
                 "ReadWriteOnce volume is mounted on one; `kubectl describe pod` says more";
-  return Say(OfAll(context, count) + " machines wait for their volumes or their network", "",
-             advice);
+  return {
+      "VolumesNotReady",
+      Say(OfAll(context, count) + " machines wait for their volumes or their network", "", advice)};
 }
 
-std::string OfWaiting(ReconcileContext& context) {
+Why OfWaiting(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (machine.life == Life::kWaiting && machine.seen->trouble) return OfTrouble(context, machine);
   }
-  if (std::string volumes = OfVolumes(context); !volumes.empty()) return volumes;
+  if (Why volumes = OfVolumes(context); !volumes.text.empty()) return volumes;
   const auto waiting = std::count_if(context.machines.begin(), context.machines.end(),
                                      [](const Machine& m) { return m.life == Life::kWaiting; });
-  if (waiting == 0) return "";
-  return OfAll(context, waiting) + " containers are being created (images, volumes)";
+  if (waiting == 0) return {};
+  return {"", OfAll(context, waiting) + " containers are being created (images, volumes)"};
 }
 
-std::string OfGone(ReconcileContext& context) {
+Why OfGone(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (machine.life == Life::kToCreate) {
       const auto& holds = context.memory().replacement.hold_until;
       const auto hold = holds.find(machine.index);
-      return hold != holds.end() && context.now.boot < hold->second
-                 ? NameOf(machine) + " waits before its next attempt, for the last ones ended soon"
-                 : "its pods are being made";
+      const bool waits = hold != holds.end() && context.now.boot < hold->second;
+      return {"", waits ? NameOf(machine) +
+                              " waits before its next attempt, for the last ones ended soon"
+                        : "its pods are being made"};
     }
   }
-  return "";
+  return {};
 }
 
 constexpr const char* kUnreachable =
@@ -130,26 +137,28 @@ constexpr const char* kUnreadable =
     "machine 0 answers on port 7070, but not as an agent does: something else listens there, or "
     "the agent in its pod was changed";
 
-const char* OfLink(const ReconcileContext& context) {
-  return context.snapshot.gang_unreadable ? kUnreadable : kUnreachable;
+Why OfLink(const ReconcileContext& context) {
+  return {"AgentsUnreachable", context.snapshot.gang_unreadable ? kUnreadable : kUnreachable};
 }
 
-std::string OfSilence(ReconcileContext& context) {
+Why OfSilence(ReconcileContext& context) {
   const std::optional<WallTime>& started = context.machines.front().seen != nullptr
                                                ? context.machines.front().seen->started
                                                : std::nullopt;
   if (started && !context.snapshot.gang_error.empty()) {
     if (context.IsDue(*started + kSlowAnswer)) return OfLink(context);
   }
-  return "no word yet from the agent of machine 0";
+  return {"", "no word yet from the agent of machine 0"};
 }
 
 // Of a gang that was heard of once: it runs on by itself.
-std::string OfOldWord(ReconcileContext& context) {
+Why OfOldWord(ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
-  if (!report || context.snapshot.gang_error.empty()) return "";
-  const Time due = report->at + kSilence;
-  return context.IsDue(due) ? std::string(OfLink(context)) + "; what is shown is old" : "";
+  if (!report || context.snapshot.gang_error.empty()) return {};
+  if (!context.IsDue(report->at + kSilence)) return {};
+  Why why = OfLink(context);
+  why.text += "; what is shown is old";
+  return why;
 }
 
 std::string AtSecond(WallTime at) {
@@ -176,31 +185,35 @@ std::string OfGang(const ReconcileContext& context, const core::GangStatus& gang
 
 }  // namespace
 
-std::string WhyNotRunning(ReconcileContext& context) {
+Why WhyNotRunning(ReconcileContext& context) {
   if (const Refusal* refusal = context.refusal()) return OfRefusal(*refusal);
-  if (!context.note.empty()) return context.note;
+  if (!context.note.empty()) return {"", context.note};
   if (context.machines.empty() && context.memory().placement.start_again)
-    return OfLettingGo(context);
+    return {"", OfLettingGo(context)};
   for (auto* look : {OfPending, OfWaiting, OfGone}) {
-    if (std::string why = look(context); !why.empty()) return why;
+    if (Why why = look(context); !why.text.empty()) return why;
   }
   if (const core::GangStatus* gang = Coordinator(context)) {
-    const std::string old = OfOldWord(context);
-    return old.empty() ? OfGang(context, *gang) : old;
+    Why old = OfOldWord(context);
+    return old.text.empty() ? Why{"", OfGang(context, *gang)} : old;
   }
-  return context.machines.empty() ? "" : OfSilence(context);
+  return context.machines.empty() ? Why{} : OfSilence(context);
 }
 
-std::string WorthKnowing(ReconcileContext& context) {
-  for (const char* type : {"Stalled", "Straggler"}) {
+Why WorthKnowing(ReconcileContext& context) {
+  // Whoever found it has told its event.
+  for (const char* type : {"HangSuspected", "Straggler"}) {
     const core::Condition* found = core::FindCondition(context.next.conditions, type);
-    if (found != nullptr && found->status == core::Condition::Value::kTrue) return found->message;
+    if (found != nullptr && found->status == core::Condition::Value::kTrue) {
+      return {"", found->message};
+    }
   }
-  for (const std::string& word :
-       {OfOldWord(context), WhyNotAsAGang(context), ElasticReason(context)}) {
-    if (!word.empty()) return word;
+  for (const Why& why :
+       {OfOldWord(context), Why{"NotPlacedAsAGang", WhyNotAsAGang(context)},
+        Why{"", ElasticReason(context)}, Why{"FewerSpares", WhyFewerSpares(context)}}) {
+    if (!why.text.empty()) return why;
   }
-  return WhyFewerSpares(context);
+  return {};
 }
 
 }  // namespace lockstep::control

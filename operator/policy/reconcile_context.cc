@@ -1,6 +1,15 @@
 #include "operator/policy/reconcile_context.h"
 
+#include "core/status/health.h"
+
 namespace lockstep::control {
+
+void ReconcileContext::Intend() {
+  Own<&Memory::record>().written = now.boot;
+  const bool told = core::FindCondition(next.conditions, "Ready") != nullptr;
+  if (!told || next.state != snapshot.status.state) core::SetHealth(next, why, now.wall);
+  decision.intent = next;
+}
 
 void PutCondition(ReconcileContext& context, const char* type, core::Condition::Value value,
                   const char* reason, std::string message) {

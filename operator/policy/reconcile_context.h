@@ -25,6 +25,7 @@ struct ReconcileContext {
   core::JobStatus next;  // the status as it is to become
   Decision decision;
   std::string note;  // of a policy, to stand in status.reason
+  std::string why;   // the word for status.reason, in CamelCase; empty: the state's name
 
   const core::Spec& spec() const { return snapshot.job->spec; }
   const Memory& memory() const { return decision.memory; }
@@ -51,10 +52,7 @@ struct ReconcileContext {
     decision.events.push_back({warning, std::move(reason), std::move(text)});
   }
   // `next` is to be written before anything else happens.
-  void Intend() {
-    Own<&Memory::record>().written = now.boot;
-    decision.intent = next;
-  }
+  void Intend();
   // `next` is to be written last.
   void Show() {
     Own<&Memory::record>().written = now.boot;

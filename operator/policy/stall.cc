@@ -57,14 +57,14 @@ void ObserveStall(ReconcileContext& context) {
       progress && progress->total_steps > 0 && progress->step >= progress->total_steps;
   if (!progress || progress->step <= 0 || at_the_end) {
     pace.reset();
-    return SetCondition(context, "Stalled", false, "NoStepIsAwaited", "");
+    return SetCondition(context, "HangSuspected", false, "NoStepIsAwaited", "");
   }
   const bool known = pace.has_value();
   Follow(pace, *context.snapshot.coordinator, progress->step);
   const Duration still = context.snapshot.coordinator->at - pace->moved_at;
   const std::optional<Duration> limit = Limit(context, *pace);
   if (limit && still >= *limit) {
-    const Condition* before = core::FindCondition(context.next.conditions, "Stalled");
+    const Condition* before = core::FindCondition(context.next.conditions, "HangSuspected");
     if (before != nullptr && before->status == Condition::Value::kTrue) return;
     const std::string message =
         "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
@@ -72,13 +72,13 @@ void ObserveStall(ReconcileContext& context) {
         (context.spec().health.hang_timeout > Duration::zero()
              ? "the gang restarts at spec.health.hangTimeout"
              : "spec.health.hangTimeout would restart the gang");
-    context.AddEvent(true, "Stalled", message);
-    return SetCondition(context, "Stalled", true, "NoProgress", message);
+    context.AddEvent(true, "HangSuspected", message);
+    return SetCondition(context, "HangSuspected", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.
   const bool moved = pace->step > pace->first_step;
   const bool same = known || pace->generation == context.snapshot.status.gang_generation;
-  if (moved || !same) SetCondition(context, "Stalled", false, "Progresses", "");
+  if (moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
 }
 
 }  // namespace lockstep::control

@@ -42,7 +42,8 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
   if (stop.fails) {
     next.verdict = core::JobVerdict{
         .generation = {}, .exit_code = core::kExitSuccess, .cause = core::Cause::kStopRequested};
-    MarkFinished(next, false, "DeadlineExceeded", stop.message, context.now);
+    context.why = "DeadlineExceeded";
+    MarkFinished(next, false, context.why, stop.message, context.now);
   } else {
     next.state = JobState::kStopping;
     next.reason = stop.message;

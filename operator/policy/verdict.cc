@@ -32,6 +32,7 @@ bool End(ReconcileContext& context, bool success, const std::string& reason,
   MarkFinished(context.next, success, reason, message, context.now);
   context.next.observed_generation = context.snapshot.generation;
   context.AddEvent(!success, success ? "Succeeded" : "Failed", message);
+  context.why = reason;
   context.Intend();
   return true;
 }
@@ -41,8 +42,8 @@ bool Fail(ReconcileContext& context, Cause cause, int exit_code, const std::stri
   failure.cause = cause;
   failure.message = message;
   context.next.last_failure = FailureRecord(context, failure, context.next.gang_generation);
-  return End(context, false, core::ToString(cause), message,
   RecordVerdict(context, context.next.gang_generation, failure);
+  return End(context, false, core::ToString(cause), message,
              {.generation = {}, .exit_code = exit_code, .cause = cause});
 }
 
@@ -57,8 +58,8 @@ bool IsKnown(const std::optional<core::LastFailure>& last, const core::Failure& 
 
 bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
-  context.next.gang_generation = verdict.generation;
   RecordLastReport(context);
+  context.next.gang_generation = verdict.generation;
   if (verdict.counters) context.next.counters.Merge(*verdict.counters);
   if (!success) RecordVerdict(context, verdict.generation, verdict.failure);
   CountRestarts(context);
@@ -111,7 +112,6 @@ bool SpendBudget(ReconcileContext& context) {
           (last && !last->failure.message.empty() ? "; the last: " + last->failure.message : ""));
 }
 
-}  // namespace
 // What is left of a machine whose job has ended.
 MachineState FinalState(MachineState state, const core::JobStatus& status) {
   const bool never_ran = state == MachineState::kAbsent || state == MachineState::kPending;
@@ -137,6 +137,7 @@ void EndMachines(core::JobStatus& status) {
   }
 }
 
+}  // namespace
 
 bool IsFinished(const core::JobStatus& status) {
   return status.state == core::JobState::kSucceeded || status.state == core::JobState::kFailed;
@@ -164,7 +165,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
                        now.wall);
   };
   set(success ? "Complete" : "Failed", true, reason, message);
-  for (const char* type : {"PodsReady", "Running", "Stalled", "Straggler"}) {
+  for (const char* type : {"PodsReady", "Running", "HangSuspected", "Straggler"}) {
     if (core::FindCondition(status.conditions, type) != nullptr) {
       set(type, false, "Finished", "the job has ended");
     }

@@ -6,6 +6,7 @@ namespace {
 using core::CoordinatorPhase;
 using core::JobState;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
 
 TEST(Observe, AGangThatRunsIsSeenOnceAndThenNothingIsWritten) {
@@ -35,6 +36,16 @@ TEST(Observe, StatesFollowPodsAndGang) {
   scene.Report(CoordinatorPhase::kBackoff);
   scene.Settle();
   EXPECT_EQ(scene.status().state, JobState::kRestarting);
+}
+
+TEST(Observe, TheFirstThingWrittenSaysThatTheJobIsNotReady) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->observed_generation, 1);
+  const core::Condition* ready = core::FindCondition(decision.intent->conditions, "Ready");
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->status, core::Condition::Value::kFalse);
 }
 
 TEST(Observe, AnOperatorThatHasJustStartedChangesNothing) {
@@ -173,6 +184,45 @@ TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
   }
   EXPECT_EQ(writes, 1);
   EXPECT_EQ(scene.status().ready, "4/4");
+}
+
+TEST(Observe, AReasonThatATroubleHasIsAnEventOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  for (int i = 0; i < 3; ++i) scene.Make(scene.Settle());
+  scene.machine(1).stage = Stage::kPlaced;
+  scene.machine(1).ready = false;
+  scene.machine(1).trouble = StartTrouble{.reason = "ErrImagePull", .message = "manifest unknown"};
+  scene.Pass(seconds(2));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.status);
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_EQ(decision.events[0].reason, "ImageUnavailable");
+  EXPECT_EQ(decision.events[0].note, decision.status->reason);
+  EXPECT_TRUE(decision.events[0].warning);
+  scene.status() = *decision.status;
+  // The kubelet's words change with every try.
+  scene.machine(1).trouble->reason = "ImagePullBackOff";
+  scene.machine(1).trouble->message = "Back-off pulling image: not found";
+  scene.ForgetAll();
+  scene.notes().key_made = true;
+  scene.Pass(seconds(2));
+  EXPECT_THAT(scene.Decide().events, IsEmpty());
+}
+
+TEST(Observe, WhatEveryStartGoesThroughIsNoEvent) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  for (int i = 0; i < 3; ++i) scene.Make(scene.Settle());
+  for (const Stage stage : {Stage::kUnplaced, Stage::kPlaced}) {
+    for (int machine = 0; machine < 2; ++machine) {
+      scene.machine(machine).stage = stage;
+      scene.machine(machine).ready = false;
+    }
+    scene.Pass(seconds(2));
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.status);
+    EXPECT_THAT(decision.events, IsEmpty()) << decision.status->reason;
+    scene.status() = *decision.status;
+  }
 }
 
 TEST(Observe, ANameConflictIsACondition) {

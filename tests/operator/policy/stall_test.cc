@@ -17,9 +17,9 @@ void Step(Scene& scene, int64_t step, Duration later = seconds(1)) {
   scene.Settle();
 }
 
-bool Stalled(Scene& scene) {
-  const Condition* stalled = core::FindCondition(scene.status().conditions, "Stalled");
-  return stalled != nullptr && stalled->status == Condition::Value::kTrue;
+bool HangSuspected(Scene& scene) {
+  const Condition* suspected = core::FindCondition(scene.status().conditions, "HangSuspected");
+  return suspected != nullptr && suspected->status == Condition::Value::kTrue;
 }
 
 Scene Runs() {
@@ -32,9 +32,9 @@ TEST(Stall, IsNoStepForTenTimesThePace) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step, seconds(20));
   Step(scene, 5, seconds(199));
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
   Step(scene, 5, seconds(1));
-  EXPECT_TRUE(Stalled(scene));
+  EXPECT_TRUE(HangSuspected(scene));
   EXPECT_EQ(scene.status().state, core::JobState::kRunning);
   EXPECT_THAT(scene.status().reason, HasSubstr("no step since step 5"));
 }
@@ -43,9 +43,9 @@ TEST(Stall, IsNoStepForAMinuteWhereStepsAreQuick) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   Step(scene, 5, seconds(59));
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
   Step(scene, 5, seconds(1));
-  EXPECT_TRUE(Stalled(scene));
+  EXPECT_TRUE(HangSuspected(scene));
 }
 
 TEST(Stall, IsHalfOfHangTimeoutWhereThatIsSooner) {
@@ -53,18 +53,18 @@ TEST(Stall, IsHalfOfHangTimeoutWhereThatIsSooner) {
   scene.spec().health.hang_timeout = seconds(40);
   Step(scene, 1);
   Step(scene, 1, seconds(19));
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
   Step(scene, 1, seconds(1));
-  EXPECT_TRUE(Stalled(scene));
+  EXPECT_TRUE(HangSuspected(scene));
 }
 
 TEST(Stall, IsOverOnceProgressResumes) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   Step(scene, 5, minutes(5));
-  ASSERT_TRUE(Stalled(scene));
+  ASSERT_TRUE(HangSuspected(scene));
   Step(scene, 6);
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
   EXPECT_EQ(scene.status().reason, "");
 }
 
@@ -72,7 +72,7 @@ TEST(Stall, IsWrittenOnce) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   Step(scene, 5, minutes(5));
-  ASSERT_TRUE(Stalled(scene));
+  ASSERT_TRUE(HangSuspected(scene));
   scene.Pass(minutes(1));
   scene.snapshot().coordinator->at = scene.now.boot;
   EXPECT_TRUE(WritesNothing(scene.Decide()));
@@ -85,9 +85,9 @@ TEST(Stall, StandsForAnOperatorThatHasJustStarted) {
   scene.ForgetAll();
   scene.notes().key_made = true;
   Step(scene, 5);
-  EXPECT_TRUE(Stalled(scene));
+  EXPECT_TRUE(HangSuspected(scene));
   Step(scene, 6);
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
 }
 
 TEST(Stall, IsNotSeenWhereNoReportComes) {
@@ -95,17 +95,17 @@ TEST(Stall, IsNotSeenWhereNoReportComes) {
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   scene.Pass(minutes(30));
   scene.Settle();
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
 }
 
 TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
   Scene scene = Runs();
   Step(scene, 0, minutes(30));
   Step(scene, 0, minutes(30));
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
   for (int64_t step = 98; step <= 100; ++step) Step(scene, step);
   Step(scene, 100, minutes(30));
-  EXPECT_FALSE(Stalled(scene));
+  EXPECT_FALSE(HangSuspected(scene));
 }
 
 }  // namespace

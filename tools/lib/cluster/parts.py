@@ -52,6 +52,7 @@ GROUPS = {
         "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
     }, minutes=1),
     "device-plugin": Group(HERE, {"device-plugin": "./device_plugin"}, minutes=0.5),
+    "kstatus": Group(HERE, {"kstatus": "./kstatus"}, minutes=0.5),
     "containers": Group(HERE / "containers", {
         "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
         "containerd-shim-runc-v2":

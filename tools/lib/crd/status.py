@@ -23,8 +23,9 @@ def _attempts(description):
 
 
 def _conditions():
-    return listing("PodsReady, Running, Admitted, TopologyAligned, PreflightPassed, Stalled, Straggler, "
-                   "Shrunk, Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
+    return listing("Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, "
+                   "PreflightPassed, HangSuspected, Straggler, Shrunk, Suspended, Complete, Failed and "
+                   "NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),
@@ -153,13 +154,20 @@ def _machines():
 
 
 def status():
+    # What an API server shows of a job that no operator has seen. kstatus takes a job for up to date
+    # unless its status is of another generation.
+    return {**_status(), "default": {"observedGeneration": -1}}
+
+
+def _status():
     return struct("What became of it. Written by the operator.", {
         "state": choice("Where the job stands."),
         "reason": _words("Why it is in this state, in words to act on."),
         "ready": _words("Machines ready of those wanted, as in 3/4."),
         "processes": _count("World size: numMachines times processesPerMachine."),
         "progressText": _words("Steps done, as in 1200/5000 24% eta 1h10m."),
-        "observedGeneration": integer("metadata.generation that this status speaks of.", 0, None),
+        "observedGeneration": integer("metadata.generation that this status speaks of; -1: no "
+                                      "operator has seen the job.", -1, None),
         "conditions": _conditions(),
         "epoch": integer("Raised before pods are made; a pod's attempt is the epoch it was made "
                          "in.", 0, None),

@@ -74,6 +74,13 @@ def test_kubectl_shows_columns_of_a_job_and_scales_the_job(server, installed):
     assert "4096" in refused.stderr
 
 
+def test_job_that_no_operator_has_seen_says_so(server):
+    assert server.request("POST", body=job(a_command(), name="unseen"))[0] == 201
+    made = server.request("GET", "/unseen", query="")[1]
+    assert made["status"] == {"observedGeneration": -1}
+    assert made["metadata"]["generation"] == 1
+
+
 @pytest.mark.parametrize("spec", [a_command(), a_trainer()], ids=["command", "trainer"])
 def test_api_server_defaults_equal_core_defaults(server, core, spec):
     """What the API server fills in is what core takes for absent."""
