@@ -90,12 +90,6 @@ concept HasFields = !std::is_same_v<std::remove_cv_t<decltype(kFields<Struct>)>,
 
 // ---- what else a type may say of itself ----
 
-// A struct that may stand as one text instead of its fields: the member that holds the text.
-template <typename Struct>
-inline constexpr NoFields kShortForm{};
-template <typename Struct>
-concept HasShortForm = !std::is_same_v<std::remove_cv_t<decltype(kShortForm<Struct>)>, NoFields>;
-
 // Names of fields that others may add to a struct and that Lockstep ignores.
 template <typename Struct>
 inline constexpr std::array<std::string_view, 0> kOthersFields{};

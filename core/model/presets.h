@@ -1,31 +1,25 @@
-// The built-in trainer's models that have a name.
+// The sizes of the built-in trainer's models that have a name.
 #ifndef LOCKSTEP_CORE_MODEL_PRESETS_H_
 #define LOCKSTEP_CORE_MODEL_PRESETS_H_
 
-#include <array>
-#include <cstdint>
-#include <string_view>
+#include "core/model/trainer.h"
 
 namespace lockstep::core {
 
-struct Preset {
-  std::string_view name;
-  int32_t layers;
-  int32_t heads;
-  int32_t width;
-  int32_t vocabulary;
-};
-
-inline constexpr std::array kPresets = {Preset{"nano", 4, 4, 192, 256},
-                                        Preset{"micro", 6, 6, 384, 256},
-                                        Preset{"gpt2", 12, 12, 768, 50257}};
-
-// Null: there is none of that name.
-constexpr const Preset* FindPreset(std::string_view name) {
-  for (const Preset& preset : kPresets) {
-    if (preset.name == name) return &preset;
+constexpr ModelShape PresetOf(Model model) {
+  switch (model) {
+    case Model::kNano:
+      return {.layers = 4, .heads = 4, .width = 192, .vocabulary = 256};
+    case Model::kMicro:
+      return {.layers = 6, .heads = 6, .width = 384, .vocabulary = 256};
+    case Model::kGpt2:
+      return {.layers = 12, .heads = 12, .width = 768, .vocabulary = 50257};
   }
-  return nullptr;
+  return {};
+}
+
+inline ModelShape SizesOf(const Trainer& trainer) {
+  return trainer.model_shape.value_or(PresetOf(trainer.model));
 }
 
 }  // namespace lockstep::core

@@ -15,6 +15,7 @@ namespace lockstep::core {
 
 inline constexpr int64_t kMostSteps = 1'000'000'000'000;
 
+enum class Model : uint8_t { kNano, kMicro, kGpt2 };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class Device : uint8_t { kAuto, kCpu, kCuda };    // kAuto: a GPU where there is one
 enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
@@ -24,15 +25,13 @@ enum class Reduce : uint8_t { kTree, kRing, kNccl };
 enum class Recovery : uint8_t { kRestart, kInPlace };
 enum class TrainerMode : uint8_t { kTrain, kGenerate };
 
-// A preset's name, or the four sizes.
-struct TrainerModel {
-  std::string preset = "nano";  // nano | micro | gpt2; empty when the sizes are given
+struct ModelShape {
   int32_t layers = 0;
   int32_t heads = 0;
-  int32_t width = 0;
+  int32_t width = 0;  // a multiple of heads
   int32_t vocabulary = 0;
 
-  friend bool operator==(const TrainerModel&, const TrainerModel&) = default;
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
 // How the ranks share one model's work; the rest of the world is data parallel.
@@ -45,8 +44,9 @@ struct Parallel {
 };
 
 struct Trainer {
-  TrainerModel model;
-  std::vector<std::string> data;  // globs of text or llm.c .bin files
+  Model model = Model::kNano;
+  std::optional<ModelShape> model_shape;  // in place of the model's own
+  std::vector<std::string> data;          // globs of text or llm.c .bin files
   int64_t steps = 1000;
   int32_t global_batch_size = 16;           // sequences a step, the whole job
   std::optional<int32_t> micro_batch_size;  // sequences a process at a time; absent: chosen
@@ -82,6 +82,8 @@ struct Trainer {
 };
 
 // clang-format off
+template <> inline constexpr auto kEnumNames<Model> = std::to_array<EnumName<Model>>(
+    {{Model::kNano, "nano"}, {Model::kMicro, "micro"}, {Model::kGpt2, "gpt2"}});
 template <> inline constexpr auto kEnumNames<Precision> = std::to_array<EnumName<Precision>>(
     {{Precision::kFp32, "Fp32"}, {Precision::kBf16, "Bf16"}});
 template <> inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>(
@@ -98,17 +100,12 @@ template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumNa
     {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
 // clang-format on
 
-// A model stands in a file as the name of a preset or as a struct of sizes.
 template <>
-inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
-
-// Used only where the model is not the name of a preset.
-template <>
-inline constexpr auto kFields<TrainerModel> =
-    std::tuple(Field{"layers", &TrainerModel::layers, Between{1, 1024}},
-               Field{"heads", &TrainerModel::heads, Between{1, 1024}},
-               Field{"width", &TrainerModel::width, Between{1, 65536}},
-               Field{"vocabulary", &TrainerModel::vocabulary, Between{1, 1 << 24}});
+inline constexpr auto kFields<ModelShape> =
+    std::tuple(Field{"layers", &ModelShape::layers, Required{}, Between{1, 1024}},
+               Field{"heads", &ModelShape::heads, Required{}, Between{1, 1024}},
+               Field{"width", &ModelShape::width, Required{}, Between{1, 65536}},
+               Field{"vocabulary", &ModelShape::vocabulary, Required{}, Between{1, 1 << 24}});
 
 template <>
 inline constexpr auto kFields<Parallel> =
@@ -119,7 +116,7 @@ inline constexpr auto kFields<Parallel> =
 template <>
 inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
-    Field{"data", &Trainer::data, AtMost{256, 4096}},
+    Field{"modelShape", &Trainer::model_shape}, Field{"data", &Trainer::data, AtMost{256, 4096}},
     Field{"steps", &Trainer::steps, Between{1, kMostSteps}},
     Field{"globalBatchSize", &Trainer::global_batch_size, Between{1}},
     Field{"microBatchSize", &Trainer::micro_batch_size, Between{1}},

@@ -128,10 +128,6 @@ class RecordReader : public ReaderState {
 
   template <HasFields Struct>
   void Read(const Node& node, Struct& value) {
-    if constexpr (HasShortForm<Struct>) {
-      if (!node.IsMap()) return ReadScalar(node, value.*kShortForm<Struct>);
-      (value.*kShortForm<Struct>).clear();
-    }
     bool open = false;
     std::vector<std::string_view> known;
     if (!of_program()) {

@@ -41,9 +41,6 @@ class RecordWriter {
 
   template <HasFields Struct>
   Node Write(const Struct& value) const {
-    if constexpr (HasShortForm<Struct>) {
-      if (const auto& text = value.*kShortForm<Struct>; !text.empty()) return Node::String(text);
-    }
     Node node = Node::Map();
     AddFields(value, node);
     return node;

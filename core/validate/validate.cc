@@ -59,9 +59,6 @@ void ValidateNumbers(Validator& validator, const std::string& path, const T& val
   } else if constexpr (requires { value.has_value(); }) {
     if (value) ValidateNumbers(validator, path, *value, limits);
   } else if constexpr (HasFields<T>) {
-    if constexpr (HasShortForm<T>) {
-      if (!(value.*kShortForm<T>).empty()) return;
-    }
     ForEachField<T>([&](const auto& field) {
       const Between* its_limits = nullptr;
       if constexpr (std::remove_cvref_t<decltype(field)>::template kHas<Between>) {

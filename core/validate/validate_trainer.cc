@@ -12,18 +12,11 @@ namespace {
 
 const std::string kTrainerPath = "spec.trainer";
 
-void ValidateModel(Validator& validator, const TrainerModel& model) {
-  const std::string path = kTrainerPath + ".model";
-  if (!model.preset.empty()) {
-    if (FindPreset(model.preset) == nullptr) {
-      validator.Error(path, "must be nano, micro or gpt2, or {layers, heads, width, vocabulary}",
-                      "the text \"" + model.preset + "\"");
-    }
-    return;
-  }
-  if (model.heads > 0 && model.width % model.heads != 0) {
-    validator.Error(path + ".width", "must be a multiple of heads, " + std::to_string(model.heads),
-                    std::to_string(model.width));
+void ValidateModelShape(Validator& validator, const ModelShape& shape) {
+  if (shape.heads > 0 && shape.width % shape.heads != 0) {
+    validator.Error(kTrainerPath + ".modelShape.width",
+                    "must be a multiple of heads, " + std::to_string(shape.heads),
+                    std::to_string(shape.width));
   }
 }
 
@@ -101,24 +94,27 @@ void ValidateGpus(Validator& validator, const Trainer& trainer) {
 }
 
 // What the model on a GPU is made for; the trainer itself knows the limits of the batch.
-void ValidateModelOnGpus(Validator& validator, const TrainerModel& model) {
+void ValidateModelOnGpus(Validator& validator, const Trainer& trainer) {
   constexpr int32_t kHeadWidth = 64;
   constexpr int32_t kMostWidth = 3072;
-  const std::string path = kTrainerPath + ".model";
-  if (model.preset == "nano") {
-    validator.Error(path,
-                    "must be micro, gpt2 or sizes on GPUs, whose heads are 64 wide; nano's "
-                    "are 48");
+  if (!trainer.model_shape) {
+    if (trainer.model == Model::kNano) {
+      validator.Error(
+          kTrainerPath + ".model",
+          "must be micro or gpt2 on GPUs, whose heads are 64 wide, or write modelShape; "
+          "nano's are 48");
+    }
+    return;
   }
-  if (!model.preset.empty()) return;
-  if (model.heads > 0 && model.width != int64_t{model.heads} * kHeadWidth) {
+  const ModelShape& shape = *trainer.model_shape;
+  const std::string path = kTrainerPath + ".modelShape.width";
+  if (shape.heads > 0 && shape.width != int64_t{shape.heads} * kHeadWidth) {
     validator.Error(
-        path + ".width",
-        "must be 64 x heads on GPUs, " + std::to_string(int64_t{model.heads} * kHeadWidth),
-        std::to_string(model.width));
-  } else if (model.width > kMostWidth) {
-    validator.Error(path + ".width", "must be at most " + std::to_string(kMostWidth) + " on GPUs",
-                    std::to_string(model.width));
+        path, "must be 64 x heads on GPUs, " + std::to_string(int64_t{shape.heads} * kHeadWidth),
+        std::to_string(shape.width));
+  } else if (shape.width > kMostWidth) {
+    validator.Error(path, "must be at most " + std::to_string(kMostWidth) + " on GPUs",
+                    std::to_string(shape.width));
   }
 }
 
@@ -156,7 +152,7 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
     validator.Error(kTrainerPath + ".sync",
                     "must be AllReduce on GPUs; servers of parameters work on CPUs");
   }
-  ValidateModelOnGpus(validator, trainer.model);
+  ValidateModelOnGpus(validator, trainer);
 }
 
 // What cuts a model into parts, and so needs ranks that train and add up as a tree.
@@ -200,8 +196,7 @@ void ValidatePipeline(Validator& validator, const Trainer& trainer) {
                         "; it may be " + Divisors(world),
                     value);
   }
-  const Preset* preset = FindPreset(trainer.model.preset);
-  const int32_t layers = preset == nullptr ? trainer.model.layers : preset->layers;
+  const int32_t layers = SizesOf(trainer).layers;
   if (layers % stages != 0) {
     validator.Error(path,
                     "must divide the model's layers, " + std::to_string(layers) + "; it may be " +
@@ -230,8 +225,7 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
                     std::to_string(tensor));
   }
   const std::string path = parallel + ".tensorShards";
-  const Preset* preset = FindPreset(trainer.model.preset);
-  const int32_t heads = preset == nullptr ? trainer.model.heads : preset->heads;
+  const int32_t heads = SizesOf(trainer).heads;
   if (!std::has_single_bit(static_cast<uint32_t>(shards))) {
     validator.Error(path, "must be a power of two, as shards add up as a tree",
                     std::to_string(shards));
@@ -283,7 +277,7 @@ void ValidateTrainer(Validator& validator) {
   if (!validator.job.spec.trainer) return;
   const Trainer& trainer = *validator.job.spec.trainer;
   ValidateDevice(validator, trainer);
-  ValidateModel(validator, trainer.model);
+  if (trainer.model_shape) ValidateModelShape(validator, *trainer.model_shape);
   ValidateBatch(validator, trainer);
   if (trainer.mode == TrainerMode::kTrain && trainer.data.empty()) {
     validator.Error(kTrainerPath + ".data",

@@ -8,7 +8,7 @@ from kubernetes.client import CoreV1Api
 
 # A model that makes a step in milliseconds. The micro-batch is named, for the same bits at any
 # world want the same one.
-TRAINER = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+TRAINER = {"modelShape": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
            "data": ["/usr/share/common-licenses/GPL-3"], "steps": 2500, "globalBatchSize": 8,
            "microBatchSize": 1, "sequenceLength": 32, "learningRate": 1e-3,
            "checkpointEvery": 50}

@@ -18,7 +18,7 @@ def job(folder, machines=2, processes=2, steps=40, env=(), checkpoint=None, **tr
     checkpoint: as the job has it; None: in folder/checkpoints.
     """
     file = folder / "job.yaml"
-    text = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+    text = {"modelShape": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
             "data": ["/usr/share/common-licenses/GPL-3"], "steps": steps, "globalBatchSize": 8,
             "sequenceLength": 32, "learningRate": 1e-3, "checkpointEvery": 5, **trainer}
     file.write_text(json.dumps({

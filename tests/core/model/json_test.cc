@@ -99,7 +99,7 @@ class Generator {
   }
   Trainer SomeTrainer() {
     Trainer trainer;
-    if (Coin()) trainer.model = {"", Int(), Int(), Int(), Int()};
+    if (Coin()) trainer.model_shape = ModelShape{Int(), Int(), Int(), Int()};
     trainer.learning_rate = static_cast<double>(random_()) / 3e7;
     trainer.clip = static_cast<double>(random_()) * 1e12;
     trainer.data = Texts();

@@ -79,13 +79,13 @@ TEST(ParseYaml, LeavesDefaultsWhereNothingIsSaid) { EXPECT_EQ(SpecOf("  {}\n"), 
 
 TEST(ParseYaml, ReadsTheTrainer) {
   const Spec spec = SpecOf(
-      "  trainer: {model: {layers: 2, heads: 4, width: 64, vocabulary: 256}, data: [a.txt],"
+      "  trainer: {modelShape: {layers: 2, heads: 4, width: 64, vocabulary: 256}, data: [a.txt],"
       " learningRate: 3e-4, precision: Bf16}\n");
   ASSERT_TRUE(spec.trainer);
-  EXPECT_EQ(spec.trainer->model.width, 64);
-  EXPECT_EQ(spec.trainer->model.preset, "");
+  ASSERT_TRUE(spec.trainer->model_shape);
+  EXPECT_EQ(spec.trainer->model_shape->width, 64);
   EXPECT_DOUBLE_EQ(spec.trainer->learning_rate, 3e-4);
-  EXPECT_EQ(SpecOf("  trainer: {model: gpt2}\n").trainer->model.preset, "gpt2");
+  EXPECT_EQ(SpecOf("  trainer: {model: gpt2}\n").trainer->model, Model::kGpt2);
 }
 
 TEST(ParseYaml, TellsEveryProblemAtOnceWithItsPlace) {

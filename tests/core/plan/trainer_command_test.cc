@@ -27,7 +27,7 @@ TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
   Trainer& trainer = spec.trainer.emplace();
   trainer.mode = TrainerMode::kGenerate;
   trainer.prompts = {"/data/prompts.txt"};
-  trainer.model = {.preset = "", .layers = 2, .heads = 4, .width = 64, .vocabulary = 256};
+  trainer.model_shape = {.layers = 2, .heads = 4, .width = 64, .vocabulary = 256};
   trainer.learning_rate = 0.1 + 0.2;
   trainer.precision = Precision::kBf16;
   trainer.device = Device::kCpu;

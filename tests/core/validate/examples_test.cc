@@ -54,7 +54,7 @@ TEST(Reference, NamesEveryField) {
   const std::string reference = Read(Root() / "docs" / "trainingjob.md");
   ExpectNamed<Spec>(reference);
   ExpectNamed<Trainer>(reference);
-  ExpectNamed<TrainerModel>(reference);
+  ExpectNamed<ModelShape>(reference);
   ExpectNamed<Parallel>(reference);
   ExpectNamed<ResourcesPerProcess>(reference);
   ExpectNamed<Topology>(reference);

@@ -350,8 +350,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "spec.schedulerName: stands in the template's pod too"},
       {Target::kCluster, "  trainer: {}\n", "spec.trainer.data: is missing"},
       {Target::kCluster, "  trainer: {mode: Generate}\n", "spec.trainer.prompts: is missing"},
-      {Target::kCluster, "  trainer: {data: [a], model: huge}\n", "must be nano, micro or gpt2"},
-      {Target::kCluster, "  trainer: {data: [a], model: {layers: 1, heads: 3, width: 64}}\n",
+      {Target::kCluster,
+       "  trainer: {data: [a], modelShape: {layers: 1, heads: 3, width: 64, vocabulary: 9}}\n",
        "must be a multiple of heads, 3"},
       {Target::kCluster, "  trainer: {data: [a], steps: 0}\n", "between 1 and"},
       {Target::kCluster, "  trainer: {data: [a], learningRate: 0}\n", "greater than 0"},
@@ -394,7 +394,7 @@ TEST(Validate, HasAMessageForEveryRule) {
        "can't be dealt out evenly to 6 processes in pipelines of 2; write a multiple of 3, or run "
        "it with this many processes: 2, 4, 8, 16, 32"},
       {Target::kCluster,
-       "  numMachines: 4\n  trainer: {data: [a], parallel: {pipeline: 4}, model: {layers: 6, "
+       "  numMachines: 4\n  trainer: {data: [a], parallel: {pipeline: 4}, modelShape: {layers: 6, "
        "heads: "
        "1, width: 1, vocabulary: 1}}\n",
        "must divide the model's layers, 6; it may be 1, 2, 3, 6"},
@@ -613,11 +613,11 @@ TEST(Validate, RefusesWhatTheTrainerCannotDoOnGpus) {
       {"backend: Gloo", "spec.trainer.backend: must be Auto or Nccl on GPUs"},
       {"reduce: Ring", "spec.trainer.reduce: must be Tree or Nccl on GPUs"},
       {"sync: ParameterServer", "spec.trainer.sync: must be AllReduce on GPUs"},
-      {"model: nano", "spec.trainer.model: must be micro, gpt2 or sizes on GPUs"},
-      {"model: {layers: 1, heads: 2, width: 64, vocabulary: 256}",
-       "spec.trainer.model.width: must be 64 x heads on GPUs, 128 (found 64)"},
-      {"model: {layers: 1, heads: 49, width: 3136, vocabulary: 256}",
-       "spec.trainer.model.width: must be at most 3072 on GPUs (found 3136)"},
+      {"model: nano", "spec.trainer.model: must be micro or gpt2 on GPUs"},
+      {"modelShape: {layers: 1, heads: 2, width: 64, vocabulary: 256}",
+       "spec.trainer.modelShape.width: must be 64 x heads on GPUs, 128 (found 64)"},
+      {"modelShape: {layers: 1, heads: 49, width: 3136, vocabulary: 256}",
+       "spec.trainer.modelShape.width: must be at most 3072 on GPUs (found 3136)"},
   };
   for (const auto& [what, says] : cases) {
     const std::string model = std::string_view(what).starts_with("model") ? "" : ", model: gpt2";
@@ -626,9 +626,10 @@ TEST(Validate, RefusesWhatTheTrainerCannotDoOnGpus) {
     EXPECT_THAT(Local(trainer + ", device: Cuda}\n"), HasSubstr(says));
     EXPECT_THAT(Cluster(trainer + "}\n" + kOneGpu), HasSubstr(says)) << "Auto is Cuda there";
   }
-  EXPECT_EQ(Local("  trainer: {data: [a], device: Cuda, model: {layers: 1, heads: 48, width: 3072, "
-                  "vocabulary: 256}}\n"),
-            "");
+  EXPECT_EQ(
+      Local("  trainer: {data: [a], device: Cuda, modelShape: {layers: 1, heads: 48, width: 3072, "
+            "vocabulary: 256}}\n"),
+      "");
 }
 
 TEST(Validate, CountsTheGpusOfThisComputer) {

@@ -360,7 +360,7 @@ def test_gang_restarts_after_hang_when_log_disk_is_full(training):
     made.wait_running(after="1-1")
     made.agents[0].wait_log("where the ranks hung could not be kept: ")
 def test_the_built_in_trainers_flight_recorder_names_the_collective(gang, tmp_path):
-    job = {"model": {"layers": 1, "heads": 1, "width": 16, "vocabulary": 256},
+    job = {"modelShape": {"layers": 1, "heads": 1, "width": 16, "vocabulary": 256},
            "data": ["/usr/share/common-licenses/GPL-3"], "steps": 10_000_000, "globalBatchSize": 4,
            "sequenceLength": 16, "checkpointEvery": 0}
     made = gang(processes=2, command=[binary("lockstep-trainer"), "job", json.dumps(job)],

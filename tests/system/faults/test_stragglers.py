@@ -23,7 +23,7 @@ NAMED = re.compile(rf"machine (\d) {LAST}: the others wait for it for (\d+)% of 
 PYTHON = "/usr/bin/python3"  # the one that has torch
 
 TRAINER = {"trainer": {
-    "model": {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256}, "steps": 100_000,
+    "modelShape": {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256}, "steps": 100_000,
     "data": ["/usr/share/common-licenses/GPL-3"], "globalBatchSize": 32, "sequenceLength": 128,
     "learningRate": 1e-3, "checkpointEvery": 10}}
 

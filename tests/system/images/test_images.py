@@ -138,7 +138,7 @@ spec:
   processesPerMachine: 2
   topology: {bind: None}
   trainer:
-    model: {layers: 1, heads: 2, width: 32, vocabulary: 256}
+    modelShape: {layers: 1, heads: 2, width: 32, vocabulary: 256}
     data: [/usr/share/common-licenses/GPL-3]
     steps: 3
     globalBatchSize: 8

@@ -106,7 +106,7 @@ def apply(jobs, name, machines=2, **trainer):
             "numMachines": machines, "processesPerMachine": 2, "image": "example.com/test:1",
             "schedulerName": "nobody",
             "checkpoint": {"path": str(jobs.folder / "checkpoints" / name)},
-            "trainer": {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+            "trainer": {"modelShape": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
                         "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1000000,
                         "globalBatchSize": 8, "sequenceLength": 32, "checkpointEvery": 20,
                         "validationData": ["/usr/share/common-licenses/Apache-2.0"],

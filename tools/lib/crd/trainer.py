@@ -1,6 +1,5 @@
 """spec.trainer and the rules about it."""
 
-from crd.core import TABLE
 from crd.schema import boolean, choice, integer, listing, number, rule, struct, text
 
 _SIZES = ("layers", "heads", "width", "vocabulary")
@@ -10,27 +9,10 @@ def _files(description):
     return listing(description, text(""))
 
 
-def _model():
-    """A preset's name or four sizes. A structural schema can't say "text or object", so the type
-    stays open and value rules close it: nothing but a name among the presets, or an object with
-    exactly these four members. CEL can't look into it; core judges that width fits heads.
-    """
-    no_other_type = {
-        "maxLength": 0, "minLength": 1, "maximum": 0, "minimum": 1, "maxItems": 0, "minItems": 1,
-        "not": {"enum": [False, True]},
-    }
+def _model_shape():
     sizes = {name: integer(f"{name} of the model.") for name in _SIZES}
-    return {
-        "description": "nano, micro, gpt2, or {layers, heads, width, vocabulary}, where width is a "
-                       "multiple of heads.",
-        "default": TABLE,
-        "x-kubernetes-preserve-unknown-fields": True,
-        "properties": sizes,
-        "anyOf": [
-            {"enum": ["nano", "micro", "gpt2"]},
-            {"required": list(_SIZES), "maxProperties": len(_SIZES), **no_other_type},
-        ],
-    }
+    return struct("A model's sizes, in place of those of `model`. width is a multiple of heads.",
+                  sizes, required=list(_SIZES))
 
 
 def trainer():
@@ -38,7 +20,8 @@ def trainer():
         "The built-in trainer, which runs when no command is named.", {
             "mode": choice("Train, or Generate: go on from prompts with the model of "
                            "checkpoint.resume."),
-            "model": _model(),
+            "model": choice("A model with a name: nano, micro or gpt2."),
+            "modelShape": _model_shape(),
             "data": _files("Globs of text or llm.c .bin files to train on."),
             "prompts": _files("Globs of text files with a prompt a line, for mode Generate."),
             "steps": integer("Optimizer steps."),

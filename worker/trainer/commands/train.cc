@@ -9,14 +9,14 @@ namespace lockstep::trainer {
 
 namespace {
 
-void AddModel(CLI::App* command, core::Trainer& job) {
-  command->add_option("--model", job.model.preset, "nano, micro or gpt2; else give the sizes");
-  CLI::Option* layers = command->add_option("--layers", job.model.layers, "blocks");
-  command->add_option("--heads", job.model.heads, "attention heads a block")->needs(layers);
-  command->add_option("--width", job.model.width, "of the embeddings, a multiple of heads")
+void AddModel(CLI::App* command, TrainOptions& options) {
+  core::ModelShape& sizes = options.sizes;
+  AddChoice(command, "--model", options.job.model, "a model's name; else give the sizes");
+  CLI::Option* layers = command->add_option("--layers", sizes.layers, "blocks");
+  command->add_option("--heads", sizes.heads, "attention heads a block")->needs(layers);
+  command->add_option("--width", sizes.width, "of the embeddings, a multiple of heads")
       ->needs(layers);
-  command->add_option("--vocabulary", job.model.vocabulary, "tokens; 256 for bytes")->needs(layers);
-  layers->each([&job](const std::string&) { job.model.preset.clear(); });
+  command->add_option("--vocabulary", sizes.vocabulary, "tokens; 256 for bytes")->needs(layers);
 }
 
 void AddData(CLI::App* command, core::Trainer& job) {
@@ -141,7 +141,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a GPT on text: one rank of the gang");
   command->option_defaults()->always_capture_default();
-  AddModel(command, options->job);
+  AddModel(command, *options);
   AddData(command, options->job);
   AddValidation(command, options->job);
   AddScaling(command, options->job);
@@ -158,7 +158,10 @@ void AddTrain(CLI::App& app, int* exit_code) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--log-every", options->log_every, "steps between lines of the log (0: none)")
       ->check(CLI::NonNegativeNumber);
-  command->callback([options, exit_code] { *exit_code = Train(*options); });
+  command->callback([options, command, exit_code] {
+    if (command->count("--layers") > 0) options->job.model_shape = options->sizes;
+    *exit_code = Train(*options);
+  });
 }
 
 }  // namespace lockstep::trainer

@@ -45,8 +45,9 @@ std::string ToString(const Shape& shape) {
 
 Result<Shape> PresetShape(std::string_view name, int context) {
   if (context < 1) return Error::Invalid("context must be at least 1");
-  if (const core::Preset* preset = core::FindPreset(name)) {
-    return Shape{preset->layers, preset->heads, preset->width, preset->vocabulary, context};
+  if (const std::optional<core::Model> model = core::ParseEnum<core::Model>(name)) {
+    const core::ModelShape sizes = core::PresetOf(*model);
+    return Shape{sizes.layers, sizes.heads, sizes.width, sizes.vocabulary, context};
   }
   return Error::Invalid("there is no model '" + std::string(name) +
                         "': use nano, micro, gpt2, or give layers, heads, width and vocabulary");

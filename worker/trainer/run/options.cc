@@ -4,15 +4,16 @@
 
 #include <cstdlib>
 
+#include "core/model/presets.h"
+
 namespace lockstep::trainer {
 
 Result<Shape> ShapeOf(const core::Trainer& job) {
-  const core::TrainerModel& model = job.model;
-  if (!model.preset.empty()) return PresetShape(model.preset, job.sequence_length);
-  const Shape shape{.layers = model.layers,
-                    .heads = model.heads,
-                    .width = model.width,
-                    .vocabulary = model.vocabulary,
+  const core::ModelShape sizes = core::SizesOf(job);
+  const Shape shape{.layers = sizes.layers,
+                    .heads = sizes.heads,
+                    .width = sizes.width,
+                    .vocabulary = sizes.vocabulary,
                     .context = job.sequence_length};
   if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.vocabulary < 1) {
     return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");

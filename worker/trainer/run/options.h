@@ -12,7 +12,8 @@
 namespace lockstep::trainer {
 
 struct TrainOptions {
-  core::Trainer job;  // what a job can say as well
+  core::Trainer job;       // what a job can say as well
+  core::ModelShape sizes;  // by --layers and the like
 
   int max_skipped = 10;         // steps in a row whose loss was no number
   int64_t compare_every = 100;  // steps between comparisons of the replicas; 0: never

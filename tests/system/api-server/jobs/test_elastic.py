@@ -16,7 +16,7 @@ from waiting import wait_until
 STEPS = 1500
 MODEL = {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256}
 # Of 3 and of 2 machines sums differ in their last bits, so that a step at a wrong size shows.
-TRAINER = {"model": MODEL, "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
+TRAINER = {"modelShape": MODEL, "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
            "learningRate": 1e-3, "globalBatchSize": 12, "microBatchSize": 1, "decaySteps": STEPS,
            "checkpointEvery": 5}
 

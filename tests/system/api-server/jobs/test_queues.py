@@ -215,7 +215,7 @@ def test_elastic_gang_releases_quota_and_grows_at_a_commit_once_quota_is_free(
     jobs.apply("gpt", None, labels={QUEUE: jobs.queue},
                annotations={"kueue.x-k8s.io/elastic-job": "true"}, numMachines=3,
                processesPerMachine=1, framework="Torch", resourcesPerProcess={"cpu": 1},
-               trainer={"model": {"layers": 1, "heads": 2, "width": 32, "vocabulary": 256},
+               trainer={"modelShape": {"layers": 1, "heads": 2, "width": 32, "vocabulary": 256},
                         "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
                         "learningRate": 1e-3, "globalBatchSize": 6, "microBatchSize": 1,
                         "steps": steps, "decaySteps": steps, "checkpointEvery": 5},

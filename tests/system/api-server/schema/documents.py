@@ -74,7 +74,7 @@ def _with_value(path, value):
     for step, following in zip(steps, steps[1:] + [None]):
         at += step if step == "[]" else "." + step
         inner = [] if following == "[]" and step != "resourcesPerMachine" else {}
-        if at == "spec.trainer.model" and following:
+        if at == "spec.trainer.modelShape" and following:
             inner = dict(_SIZES)
         value_here = value if following is None else inner
         if step != "[]":
@@ -112,10 +112,10 @@ def _keep_company(spec, path, value):
     if path == "spec.trainer.parallel.pipeline" and type(value) is int:
         stages = min(max(value, 1), 1024)
         spec["numMachines"] = stages
-        spec["trainer"]["model"] = {**_SIZES, "layers": stages}
+        spec["trainer"]["modelShape"] = {**_SIZES, "layers": stages}
     if path.startswith("spec.trainer.parallel.tensor") and type(value) in (int, float):
         shards = min(max(int(value), 1), 1024)
-        spec["trainer"]["model"] = {**_SIZES, "heads": shards, "width": shards}
+        spec["trainer"]["modelShape"] = {**_SIZES, "heads": shards, "width": shards}
         if path.endswith("tensor"):
             spec["numMachines"] = spec["trainer"]["parallel"]["tensorShards"] = shards
     if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
@@ -131,8 +131,8 @@ def _keep_company(spec, path, value):
         spec.update(numMachines=4096, processesPerMachine=64)
     if path.startswith("spec.elastic."):
         spec["numMachines"] = 4096
-    if path == "spec.trainer.model.heads" and type(value) is int:
-        spec["trainer"]["model"]["width"] = value
+    if path == "spec.trainer.modelShape.heads" and type(value) is int:
+        spec["trainer"]["modelShape"]["width"] = value
 
 
 def _long_text(path, length):
@@ -179,8 +179,10 @@ def _items(path, schema, count):
 
 def _right(path, schema):
     kind = _kind(schema)
-    if path in ("spec.trainer.model", "spec.template"):
-        return "micro" if path == "spec.trainer.model" else {"spec": {"hostNetwork": True}}
+    if path == "spec.template":
+        return {"spec": {"hostNetwork": True}}
+    if path == "spec.trainer.modelShape":
+        return dict(_SIZES)
     if "enum" in schema:
         return schema["enum"][-1]
     if _is_duration(path, schema):
@@ -209,9 +211,9 @@ def _kind(schema):
 def cases(whole):
     for path, schema in schema_walk.spec_fields(whole).items():
         yield from _of_field(path, schema)
-    yield from _of_model()
+    yield from _of_model_shape()
     for path, schema in schema_walk.spec_fields(whole).items():
-        if "properties" in schema and path != "spec.trainer.model":
+        if "properties" in schema:
             right = _right(path, schema)
             if path == "spec.trainer":
                 right = a_trainer()["trainer"]
@@ -238,7 +240,7 @@ def _bounds(path, schema, case):
     kind = _kind(schema)
     if "enum" in schema:
         for value in schema["enum"]:
-            yield case("valid value", value, None if path == "spec.trainer.model" else True)
+            yield case("valid value", value, True)
         yield case("past its bound", "Bogus", False)
         yield case("past its bound", str(schema["enum"][0]).swapcase(), False)
     elif kind in ("integer", "number"):
@@ -317,10 +319,9 @@ def _quantities(schema, case):
         yield case("quantity", value, None)
 
 
-def _of_model():
-    for sizes in ({}, {"layers": 2}, {**_SIZES, "unknown": 1}, {**_SIZES, "layers": None},
+def _of_model_shape():
+    for sizes in ({}, {"layers": 2}, {**_SIZES, "layers": None},
                   {name: str(value) for name, value in _SIZES.items()}):
-        yield Case("spec.trainer.model", "wrong type", job(a_trainer(model=sizes)), False)
-    for model in ("", "huge", 0, 1, 2.5, True, False, [], ["nano"]):
-        yield Case("spec.trainer.model", "wrong type", job(a_trainer(model=model)), False)
-    yield Case("spec.trainer.model", "valid value", job(a_trainer(model=_SIZES)), True)
+        yield Case("spec.trainer.modelShape", "wrong type", job(a_trainer(modelShape=sizes)), False)
+    yield Case("spec.trainer.modelShape", "with a name", job(a_trainer(model="gpt2", modelShape=_SIZES)),
+               True)

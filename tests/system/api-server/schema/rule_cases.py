@@ -334,11 +334,11 @@ FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-co
 
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
 CORE_ALONE = [
-    job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
-    job(a_trainer(model={"layers": 3, "heads": 1, "width": 64, "vocabulary": 256},
+    job(a_trainer(modelShape={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
+    job(a_trainer(modelShape={"layers": 3, "heads": 1, "width": 64, "vocabulary": 256},
                   parallel={"pipeline": 2}) | {"numMachines": 2}), _pipeline(3, 3),
     _tensor(1, 8, 1),
-    _on_gpus(model="nano"), _on_gpus(model={"layers": 1, "heads": 1, "width": 128, "vocabulary": 1}),
+    _on_gpus(model="nano"), _on_gpus(modelShape={"layers": 1, "heads": 1, "width": 128, "vocabulary": 1}),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
     job(a_command(launch="PerMachine", command=["timeout", "1h", "mpirun"])),

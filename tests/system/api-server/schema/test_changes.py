@@ -27,7 +27,7 @@ CHANGES = {
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
     "priorityClassName": "other", "schedulerName": "other", "managedBy": "other.dev/operator",
 }
-OF_TRAINER = {"steps": 7, "model": {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256},
+OF_TRAINER = {"steps": 7, "modelShape": {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256},
               "data": ["other"], "servers": [0]}
 
 

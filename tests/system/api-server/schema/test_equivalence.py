@@ -47,7 +47,7 @@ def _kinds_of(path, schema):
     if any(key in schema for key in ("maxLength", "minimum", "maximum", "maxItems",
                                      "maxProperties")):
         yield from ("bound", "past its bound")
-    if "properties" in schema and path != "spec.trainer.model":
+    if "properties" in schema:
         yield "unknown sibling"
 
 

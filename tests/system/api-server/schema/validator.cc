@@ -87,8 +87,6 @@ template <typename T>
 Json Schema(bool with_defaults) {
   if constexpr (core::HasSurrogate<T>) {
     return Schema<typename core::Surrogate<T>::Type>(with_defaults);
-  } else if constexpr (core::HasShortForm<T>) {
-    return {{"properties", Properties<T>(false)}};
   } else if constexpr (core::HasFields<T>) {
     return {{"type", "object"}, {"properties", Properties<T>(with_defaults)}};
   } else if constexpr (kIsOptional<T>) {
@@ -152,7 +150,8 @@ Json Properties(bool with_defaults) {
     if constexpr (std::remove_cvref_t<decltype(field)>::template kHas<core::Formerly>) {
       made[std::string(field.template Get<core::Formerly>().name)] = schema;
     }
-    if (with_defaults && !kIsOptional<Member>) {
+    const bool is_required = std::remove_cvref_t<decltype(field)>::template kHas<core::Required>;
+    if (with_defaults && !kIsOptional<Member> && !is_required) {
       const Json value = standard.value(name, Json());
       const bool is_text = value.is_string() && value.get<std::string>().empty();
       if (!value.is_object() && !value.empty() && !is_text) schema["default"] = value;

@@ -17,7 +17,7 @@ from trainer import Trainer
 from trainer_jobs import job, wait_commits, weights
 
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
-MODEL = {"model": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 32,
+MODEL = {"modelShape": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 32,
          "globalBatchSize": 4, "microBatchSize": 1, "precision": "Bf16", "device": "Cuda", "checkpointEvery": 4}
 DATA = "/usr/share/common-licenses/GPL-3"
 XIDS = [f"GPU 0000:f0:00.0: Xid {number}" for number in (31, 79)]  # that the stand-in tells
@@ -220,7 +220,7 @@ def example(folder, gpus, *options):
     """`lockstep run` of examples/gpt-gpu.yaml with a model for the fakes, on a machine that shows so
     many GPUs."""
     job = yaml.safe_load((ROOT / "examples/gpt-gpu.yaml").read_text())
-    job["spec"]["trainer"].update(model=MODEL["model"], steps=6, globalBatchSize=4, microBatchSize=1,
+    job["spec"]["trainer"].update(modelShape=MODEL["modelShape"], steps=6, globalBatchSize=4, microBatchSize=1,
                                   sequenceLength=32, checkpointEvery=4)
     job["spec"]["checkpoint"]["path"] = str(folder / "checkpoints")
     file = folder / "job.yaml"

@@ -78,7 +78,7 @@ def test_training_resumes_gpu_pipeline_checkpoint_at_other_meshes_and_on_cpus(tm
 
 
 def test_job_names_killed_pipeline_rank_and_ends_with_weights_of_one_gpu(tmp_path):
-    options = {"model": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
+    options = {"modelShape": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
                "globalBatchSize": 4, "microBatchSize": 1, "device": "Cuda", "checkpointEvery": 4,
                "steps": 40, "machines": 1, "env": ON_FAKES}
     (tmp_path / "killed").mkdir()
