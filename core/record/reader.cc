@@ -31,6 +31,16 @@ bool PlainDecimal(std::string_view text) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// As kubectl reads it.
+std::string NumberText(const Node& node) {
+  if (node.kind() == Node::Kind::kInteger && !IsJsonNumber(node.text())) {
+    if (const std::optional<int64_t> value = Yaml11Integer(node.text())) {
+      return std::to_string(*value);
+    }
+  }
+  return node.text();
+}
+
 // 4.0 and 1e1 are whole numbers in JSON, up to where a double can tell them apart.
 std::optional<int64_t> WholeFloat(const Node& node) {
   constexpr double kMostWhole = 9007199254740991;
@@ -79,18 +89,13 @@ std::string ReaderState::DidYouMean(std::string_view name,
 }
 
 void ReaderState::ReadScalar(const Node& node, bool& value) {
-  if (node.kind() != Node::Kind::kBool) {
-    Wrong(node, "must be true or false");
-  } else if (node.text() != "true" && node.text() != "false") {
-    Wrong(node, "must be true or false; other words for them are read in different ways");
-  } else {
-    value = node.text() == "true";
-  }
+  if (node.kind() != Node::Kind::kBool) return Wrong(node, "must be true or false");
+  value = Yaml11Truth(node.text());
 }
 
 void ReaderState::ReadScalar(const Node& node, double& value) {
   double parsed = 0;
-  const std::string& text = node.text();
+  const std::string text = NumberText(node);
   const char* end = text.data() + text.size();
   const char* begin = text.starts_with('+') ? text.data() + 1 : text.data();
   const bool number = node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
@@ -139,7 +144,8 @@ void ReaderState::ReadScalar(const Node& node, Quantity& value) {
     return Wrong(node, "must be a quantity, as in 500m, 4 or 16Gi");
   }
   CheckLetters(node, kMostLettersOfAmount);
-  const Result<Quantity> parsed = Quantity::Parse(whole ? std::to_string(*whole) : node.text());
+  const Result<Quantity> parsed =
+      Quantity::Parse(whole ? std::to_string(*whole) : NumberText(node));
   if (!parsed.ok()) return Wrong(node, parsed.error().message, false);
   value = *parsed;
 }
@@ -155,11 +161,12 @@ std::optional<std::string_view> ReaderState::WholeNumber(const Node& node, std::
           quoted ? "must be a whole number; write it without quotes" : "must be a whole number");
     return std::nullopt;
   }
-  if (!PlainDecimal(node.text())) {
+  buffer = NumberText(node);
+  if (!PlainDecimal(buffer)) {
     Wrong(node, "must be a whole number in plain decimal digits, as in 16");
     return std::nullopt;
   }
-  std::string_view digits = node.text();
+  std::string_view digits = buffer;
   if (digits.starts_with('+')) digits.remove_prefix(1);
   return digits;
 }
@@ -239,11 +246,8 @@ void ReaderState::NoValue(const Node& node) {
 void ReaderState::CheckOpaque(const Node& node) {
   CheckNoZero(node);
   const bool is_number = node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
-  if (is_number && !IsJsonNumber(node.text())) {
-    Wrong(node, "must be a number in plain decimal digits, or text in quotes");
-  }
-  if (node.kind() == Node::Kind::kBool && node.text() != "true" && node.text() != "false") {
-    Wrong(node, "must be true or false, or text in quotes");
+  if (is_number && !IsJsonNumber(NumberText(node))) {
+    Wrong(node, "must be a number in plain decimal digits, as in 420 or 0.5");
   }
   for (const Node& item : node.items()) CheckOpaque(item);
   for (const NodeMember& member : node.members()) CheckOpaque(member.value);

@@ -236,7 +236,7 @@ class RecordReader : public ReaderState {
 
   void ReadValue(const Node& node, Node& value, size_t /*most*/ = 0) {
     CheckOpaque(node);
-    value = WithoutNulls(node);
+    value = AsSent(node);
   }
 
   template <typename T>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/text/text.h"
+
 namespace lockstep::core {
 namespace {
 
@@ -116,13 +118,20 @@ bool operator==(const Node& a, const Node& b) {
                     });
 }
 
-Node WithoutNulls(const Node& node) {
+Node AsSent(const Node& node) {
+  if (node.kind() == Node::Kind::kInteger && !IsJsonNumber(node.text())) {
+    const std::optional<int64_t> value = Yaml11Integer(node.text());
+    return value ? Node::Scalar(node.kind(), std::to_string(*value), node.position()) : node;
+  }
+  if (node.kind() == Node::Kind::kBool) {
+    return Node::Scalar(node.kind(), Yaml11Truth(node.text()) ? "true" : "false", node.position());
+  }
   if (node.IsScalar()) return node;
   Node made = node.IsMap() ? Node::Map(node.position()) : Node::List(node.position());
-  for (const Node& item : node.items()) made.Append(WithoutNulls(item));
+  for (const Node& item : node.items()) made.Append(AsSent(item));
   for (const NodeMember& member : node.members()) {
     if (member.value.IsNull()) continue;
-    made.members().push_back({member.key, member.position, WithoutNulls(member.value)});
+    made.members().push_back({member.key, member.position, AsSent(member.value)});
   }
   return made;
 }

@@ -93,8 +93,9 @@ class Node {
   std::vector<NodeMember> members_;
 };
 
-// A copy without members that are null, at any depth: an API server takes them for absent.
-Node WithoutNulls(const Node& node);
+// A copy as kubectl sends it, at any depth: integers and truths as JSON has them (420 for 0644,
+// true for yes), without members that are null, which an API server takes for absent.
+Node AsSent(const Node& node);
 
 struct NodeMember {
   std::string key;

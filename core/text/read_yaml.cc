@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "core/text/text.h"
 
@@ -51,7 +53,8 @@ class YamlTree : public YAML::EventHandler {
                 const std::string& value) override {
     Node::Kind kind = Node::Kind::kString;
     if (tag == "?" && value == "<<" && !InValue()) {
-      throw Refused(At(mark), "merge keys (<<) are not supported; write the fields out");
+      open_.back().merges = true;
+      return TakeKey(open_.back(), Node::Scalar(kind, value, At(mark)));
     }
     if (tag == "?") {
       kind = IsYaml11Bool(value) && InValue() ? Node::Kind::kBool : PlainScalarKind(value);
@@ -87,9 +90,11 @@ class YamlTree : public YAML::EventHandler {
     Node node;
     YAML::anchor_t anchor = 0;
     bool has_key = false;  // of a map: the key is read and its value comes next
+    bool merges = false;   // likewise: it is <<
     std::string key{};
     Position key_position{};
     std::set<std::string> keys{};
+    std::vector<Node> merged{};  // mappings whose members stand here, too
   };
 
   bool InValue() const {
@@ -126,6 +131,13 @@ class YamlTree : public YAML::EventHandler {
   void Close() {
     OpenNode closed = std::move(open_.back());
     open_.pop_back();
+    for (Node& from : closed.merged) {
+      for (NodeMember& member : from.members()) {
+        if (!closed.keys.insert(member.key).second) continue;
+        closed.node.Add(std::move(member.key), std::move(member.value));
+        closed.node.members().back().position = member.position;
+      }
+    }
     Place(std::move(closed.node), closed.anchor);
   }
 
@@ -146,6 +158,7 @@ class YamlTree : public YAML::EventHandler {
       TakeKey(parent, node);
     } else {
       parent.has_key = false;
+      const bool merges = std::exchange(parent.merges, false);
       // yaml-cpp gives a value that is not written the place of the next token.
       if (node.IsNull()) node.set_position(parent.key_position);
       if (!parent.keys.insert(parent.key).second) {
@@ -155,8 +168,26 @@ class YamlTree : public YAML::EventHandler {
                              .message = "this key stands here twice; remove one of them"});
         return;
       }
+      if (merges) return Merge(parent, std::move(node));
       parent.node.Add(std::move(parent.key), std::move(node));
       parent.node.members().back().position = parent.key_position;
+    }
+  }
+
+  // What stands in the mapping itself comes first, then the mappings in their order.
+  static void Merge(OpenNode& parent, Node node) {
+    std::vector<Node> from;
+    if (node.IsList()) {
+      from = std::move(node.items());
+    } else {
+      from.push_back(std::move(node));
+    }
+    for (Node& each : from) {
+      if (!each.IsMap()) {
+        throw Refused(parent.key_position,
+                      "a merge key (<<) takes a mapping, or a list of mappings, as in <<: *name");
+      }
+      parent.merged.push_back(std::move(each));
     }
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <utility>
 
 #include "base/text/ascii.h"
 
@@ -104,6 +106,28 @@ Node::Kind PlainScalarKind(std::string_view text) {
   if (LooksLikeFloat(number)) return Node::Kind::kFloat;
   if (IsOneOf(number, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"})) return Node::Kind::kFloat;
   return Node::Kind::kString;
+}
+
+std::optional<int64_t> Yaml11Integer(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  std::string digits(text);
+  std::erase(digits, '_');
+  constexpr std::pair<std::string_view, int> kBases[] = {
+      {"0x", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}, {"", 10}};
+  for (const auto& [prefix, base] : kBases) {
+    if (!digits.starts_with(prefix)) continue;
+    const std::string number = (negative ? "-" : "") + digits.substr(prefix.size());
+    int64_t value = 0;
+    const char* const end = number.data() + number.size();
+    const auto [at, error] = std::from_chars(number.data(), end, value, base);
+    if (error == std::errc() && at == end) return value;
+  }
+  return std::nullopt;
+}
+
+bool Yaml11Truth(std::string_view text) {
+  return IsOneOf(text, {"true", "yes", "Yes", "YES", "on", "On", "ON"});
 }
 
 size_t CountLetters(std::string_view text) {

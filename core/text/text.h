@@ -23,8 +23,8 @@ struct Document {
   std::vector<Problem> problems;
 };
 
-// One YAML document of at most kMaxDocumentBytes. Duplicate keys, a second document, merge keys and
-// aliases that expand to more than kMaxNodes are errors.
+// One YAML document of at most kMaxDocumentBytes, with its merge keys (<<) carried out. Duplicate
+// keys, a second document and aliases that expand to more than kMaxNodes are errors.
 Document ReadYaml(std::string_view text);
 // Places: whether nodes and problems know their line and column. Without places, a text of any size
 // and the control characters that JSON allows are read.
@@ -44,6 +44,11 @@ std::optional<Problem> CheckText(std::string_view text);
 
 // Whether YAML 1.1 or 1.2 would take a plain scalar for something other than text.
 Node::Kind PlainScalarKind(std::string_view text);
+// What YAML 1.1, and so kubectl, makes of a plain scalar that is an integer: 0644 is 420, 0x10 is
+// 16, 1_000 is 1000, and 08 is 8. Empty: none that fits.
+std::optional<int64_t> Yaml11Integer(std::string_view text);
+// Of a word that IsYaml11Bool knows, or true or false.
+bool Yaml11Truth(std::string_view text);
 // Characters of a UTF-8 text.
 size_t CountLetters(std::string_view text);
 // Digits as JSON wants them: no +, no leading zero, a digit on both sides of the point.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 
 #include "core/text/text.h"
@@ -133,14 +134,14 @@ TEST(ParseYaml, SaysWhatToWriteInstead) {
       {"  numMachines: 99999999999999999999999\n", "between"},
       {"  numMachines: \"2\"\n", "without quotes"},
       {"  numMachines: 2.5\n", "whole number"},
-      {"  numMachines: 0x10\n", "plain decimal digits"},
-      {"  numMachines: 010\n", "plain decimal digits"},
+      {"  numMachines: 0b9\n", "plain decimal digits"},
       {"  numMachines: .nan\n", "whole number"},
       {"  numMachines: [2]\n", "whole number (found a list)"},
       {"  activeDeadlineSeconds: 9223372036854775808\n", "between"},
       {"  image: 7\n", "put it in quotes: \"7\""},
       {"  image: yes\n", "put it in quotes: \"yes\""},
-      {"  suspend: yes\n", "must be true or false"},
+      {"  image: 0644\n", "put it in quotes: \"0644\""},
+      {"  suspend: maybe\n", "must be true or false"},
       {"  suspend: \"true\"\n", "must be true or false"},
       {"  command: python train.py\n", "must be a list; write [python train.py]"},
       {"  args: [1]\n", "put it in quotes: \"1\""},
@@ -163,14 +164,15 @@ TEST(ParseYaml, SaysWhatToWriteInstead) {
       {"  failurePolicy: {rules: {action: Fail}}\n", "must be a list"},
       {"  failurePolicy: {rules: [null]}\n", "has no value"},
       {"  trainer: {learningRate: .inf}\n", "finite number"},
+      {"  trainer: {model: huge}\n", "must be nano, micro or gpt2"},
+      {"  trainer: {model: {layers: 2}}\n", "must be nano, micro or gpt2 (found a mapping)"},
+      {"  trainer: {modelShape: {layers: 2, heads: 1, width: 8}}\n", "is missing"},
       {"  trainer: {learningRate: 1e999}\n", "finite number"},
       {"  trainer: {learningRate: fast}\n", "finite number"},
       {"  image: \"a\\0b\"\n", "zero byte"},
       {"  template: {spec: {x: \"a\\0b\"}}\n", "zero byte"},
-      {"  template: {spec: {x: yes}}\n", "true or false, or text in quotes"},
-      {"  template: {spec: {x: 010}}\n", "plain decimal digits, or text in quotes"},
-      {"  template: {spec: {x: .nan}}\n", "plain decimal digits, or text in quotes"},
-      {"  env: [{name: a, valueFrom: {x: [+1]}}]\n", "plain decimal digits, or text in quotes"},
+      {"  template: {spec: {x: .nan}}\n", "plain decimal digits, as in 420"},
+      {"  env: [{name: a, valueFrom: {x: [.5]}}]\n", "plain decimal digits, as in 420"},
   };
   for (const auto& c : cases) {
     const ParseResult result = ParseYaml(Job(c.spec));
@@ -266,7 +268,9 @@ TEST(ParseYaml, RefusesDocumentsThatAreNoneOfOurs) {
       {"a: 1\na: 2\n", "stands here twice"},
       {"a: &x [*x]\n", "inside what it names"},
       {"a: *nobody\n", "this is no YAML"},
-      {"<<: {a: 1}\n", "merge keys"},
+      {"<<: 1\n", "a merge key (<<) takes a mapping"},
+      {"<<: [{a: 1}, b]\n", "a merge key (<<) takes a mapping"},
+      {"<<: {a: 1}\n<<: {b: 1}\n", "stands here twice"},
       {"? [1]\n: 2\n", "a key must be text"},
       {"~: 2\n", "a key must be text"},
       {"a: !!binary aGk=\n", "tag"},
@@ -284,6 +288,60 @@ TEST(ParseYaml, RefusesDocumentsThatAreNoneOfOurs) {
     EXPECT_FALSE(result.ok()) << c.text.substr(0, 40);
     EXPECT_THAT(Problems(result), HasSubstr(c.says)) << c.text.substr(0, 40);
   }
+}
+
+TEST(ParseYaml, TakesTheTextInQuotesThatItAdvises) {
+  for (const char* value : {"7", "yes", "0644", "1e3", "0x1F", "0.5"}) {
+    const std::string wrong = std::string("  image: ") + value + "\n";
+    const std::string problems = Problems(ParseYaml(Job(wrong)));
+    const std::string lead = "put it in quotes: ";
+    const size_t at = problems.find(lead);
+    ASSERT_NE(at, std::string::npos) << problems;
+    const std::string advised = problems.substr(at + lead.size(), std::strlen(value) + 2);
+    EXPECT_EQ(SpecOf("  image: " + advised + "\n").image, value);
+  }
+}
+
+TEST(ParseYaml, ReadsNumbersAndTruthsAsKubectlDoes) {
+  const Spec spec = SpecOf(
+      "  numMachines: 010\n  processesPerMachine: 0x10\n  activeDeadlineSeconds: 1_000\n"
+      "  ttlSecondsAfterFinished: 08\n  suspend: yes\n  network: {hostnames: off}\n"
+      "  template: {spec: {hostNetwork: on, volumes: [{name: a, secret: {defaultMode: 0644}},"
+      " {name: b, secret: {defaultMode: 0o600}}, {name: c, secret: {defaultMode: +1}}]}}\n");
+  EXPECT_EQ(spec.num_machines, 8);
+  EXPECT_EQ(spec.processes_per_machine, 16);
+  EXPECT_EQ(spec.active_deadline_seconds, 1000);
+  EXPECT_EQ(spec.ttl_seconds_after_finished, 8);
+  EXPECT_TRUE(spec.suspend);
+  EXPECT_FALSE(spec.network.hostnames);
+  EXPECT_EQ(
+      WriteJson(spec.template_),
+      R"({"spec":{"hostNetwork":true,"volumes":[{"name":"a","secret":{"defaultMode":420}},)"
+      R"({"name":"b","secret":{"defaultMode":384}},{"name":"c","secret":{"defaultMode":1}}]}})");
+}
+
+TEST(ParseYaml, MergesMappingsAsKubectlDoes) {
+  const Spec spec = SpecOf(
+      "  resourcesPerProcess: &base {cpu: 2, memory: 4Gi}\n"
+      "  failurePolicy: {<<: {maxRestarts: 7, resetAfter: 2h}, maxRestarts: 5}\n"
+      "  template: {metadata: {labels: {<<: [{a: first}, {a: second, b: other}], c: own}},"
+      " spec: {nodeSelector: {<<: *base}}}\n");
+  EXPECT_EQ(spec.failure_policy.max_restarts, 5) << "what stands in the mapping itself";
+  EXPECT_EQ(spec.failure_policy.reset_after, hours(2));
+  EXPECT_EQ(WriteJson(spec.template_),
+            R"({"metadata":{"labels":{"c":"own","a":"first","b":"other"}},)"
+            R"("spec":{"nodeSelector":{"cpu":2,"memory":"4Gi"}}})");
+}
+
+TEST(ParseYaml, RefusesMergesThatExplode) {
+  std::string bomb = "a0: &a0 {k: [x, x, x, x, x, x, x, x, x, x]}\n";
+  for (int i = 1; i < 20; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {<<: " + before;
+    for (int j = 0; j < 9; ++j) bomb += ", k" + std::to_string(j) + ": " + before;
+    bomb += "}\n";
+  }
+  EXPECT_THAT(Problems(ParseYaml(bomb)), HasSubstr("too large once its aliases are written out"));
 }
 
 TEST(ParseYaml, TellsEachDuplicateKeyWithItsPlace) {

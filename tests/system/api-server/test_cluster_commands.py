@@ -115,6 +115,37 @@ def test_submit_creates_a_job_once_and_replaces_the_job_only_on_request(here):
     assert second["spec"]["numMachines"] == 3
 
 
+AS_KUBECTL_READS_IT = """\
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: gpt}
+spec:
+  numMachines: 0x2
+  image: train:7
+  command: [python, train.py]
+  suspend: yes
+  template:
+    spec:
+      hostNetwork: off
+      volumes:
+      - {name: a, secret: &mode {secretName: a, defaultMode: 0644}}
+      - {name: b, secret: {<<: *mode, secretName: b}}
+      - {name: c, configMap: {name: c, defaultMode: 0o400}}
+"""
+
+
+def test_submit_creates_what_kubectl_would_create_of_the_file(here, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(AS_KUBECTL_READS_IT)
+    of_kubectl = json.loads(here.cluster.kubectl("-n", here.namespace, "create", "--dry-run=server",
+                                                 "-o", "json", "-f", file))
+    here.run("submit", file)
+    assert here.job()["spec"] == of_kubectl["spec"]
+    volumes = of_kubectl["spec"]["template"]["spec"]["volumes"]
+    assert [volumes[0]["secret"]["defaultMode"], volumes[1]["secret"]["defaultMode"],
+            volumes[2]["configMap"]["defaultMode"]] == [0o644, 0o644, 0o400]
+
+
 def test_submit_rejects_an_invalid_file_as_validate_does_and_creates_nothing(here):
     bad = here.file("bad", numMachines=0)
     _, err = here.run("submit", here.file(), bad, code=WRONG)
