@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
-#include <iterator>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +80,37 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& ar
   return message;
 }
 
+// kubectl takes its options before a command, too: `-n ns status gpt` is `status -n ns gpt`. And
+// `help run` is `run --help`.
+void PutCommandFirst(std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 4> kOfClusters = {"-n", "--namespace", "--context",
+                                                           "--kubeconfig"};
+  size_t options = 0;
+  while (options < words.size()) {
+    const std::string_view name =
+        std::string_view(words[options]).substr(0, words[options].find('='));
+    if (std::ranges::find(kOfClusters, name) == kOfClusters.end()) break;
+    options += name == words[options] ? 2 : 1;
+  }
+  if (options < words.size() && !words[options].starts_with('-')) {
+    std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(options),
+                words.begin() + static_cast<std::ptrdiff_t>(options) + 1);
+  }
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+}
+
+// What is lost on a full disk, as of `lockstep convert > job.yaml`, was no success.
+int AfterOutput(int exit_code) {
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written || exit_code != core::kExitSuccess) return exit_code;
+  Say(std::string("cannot write to standard output: ") + std::strerror(errno));
+  return core::kExitTrouble;
+}
+
 }  // namespace
 
 std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
@@ -84,7 +118,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   app->footer(kFooter);
   app->require_subcommand(1);
   app->get_formatter()->column_width(34);
-  app->set_version_flag("--version", std::string("lockstep ") + kVersion,
+  app->set_version_flag("-V,--version", std::string("lockstep ") + kVersion,
                         "Print the version and leave");
   AddRun(*app, invocation);
   AddValidate(*app, invocation);
@@ -105,23 +139,24 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   invocation.words = arguments;
   invocation.on_cluster = std::move(on_cluster);
   if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());
-  // CLI11 takes a vector from its end.
-  std::vector<std::string> own(std::make_reverse_iterator(dashes), arguments.rend());
+  std::vector<std::string> own(arguments.begin(), dashes);
+  PutCommandFirst(own);
   std::unique_ptr<CLI::App> app = MakeApp(&invocation);
-  const std::string wrong = WrongCommand(*app, {arguments.begin(), dashes});
+  const std::string wrong = WrongCommand(*app, own);
   if (!wrong.empty()) {
     Say(wrong);
     return core::kExitUsage;
   }
+  std::ranges::reverse(own);  // CLI11 takes a vector from its end
   try {
     app->parse(own);
   } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage;
+    return AfterOutput(app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage);
   } catch (const std::exception& error) {
     Say(error.what());
     return core::kExitTrouble;
   }
-  return invocation.exit_code;
+  return AfterOutput(invocation.exit_code);
 }
 
 }  // namespace lockstep::cli

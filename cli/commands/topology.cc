@@ -1,12 +1,16 @@
 #include "worker/topology/topology.h"
 
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/process.h"
+#include "base/text/ascii.h"
 #include "base/text/columns.h"
 #include "base/version.h"
 #include "cli/commands/commands.h"
@@ -87,6 +91,29 @@ OrderedJson ReportJson(const topology::Machine& machine, const Part& picture,
   return json;
 }
 
+// Whether the environment asks for a character set in which lines can't be drawn: LC_ALL=C.
+bool WantsAscii() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const locale = std::getenv(name);
+    if (locale == nullptr || *locale == '\0') continue;
+    const std::string charset = ToLower(locale);
+    return charset.find("utf-8") == std::string::npos && charset.find("utf8") == std::string::npos;
+  }
+  return false;
+}
+
+std::string Drawn(std::string picture) {
+  if (!WantsAscii()) return picture;
+  constexpr std::pair<std::string_view, std::string_view> kLines[] = {
+      {"\u251C\u2500", "|-"}, {"\u2514\u2500", "`-"}, {"\u2502", "|"}};
+  for (const auto& [line, ascii] : kLines) {
+    for (size_t at = 0; (at = picture.find(line, at)) != std::string::npos; at += ascii.size()) {
+      picture.replace(at, line.size(), ascii);
+    }
+  }
+  return picture;
+}
+
 int Topology(const TopologyOptions& options) {
   Result<topology::Machine> machine =
       options.xml.empty() ? topology::Discover() : topology::DiscoverXml(options.xml);
@@ -114,7 +141,7 @@ int Topology(const TopologyOptions& options) {
   }
   const topology::BindingPlan* planned = plan ? &*plan : nullptr;
   const Part picture = MakePicture(*machine, planned);
-  std::string text = PictureText(picture) + "\n" + LimitsText(*machine);
+  std::string text = Drawn(PictureText(picture)) + "\n" + LimitsText(*machine);
   if (planned != nullptr) {
     text += heading + BindingText(*planned);
     for (const std::string& note : planned->notes) text += "note: " + note + "\n";

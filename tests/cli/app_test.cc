@@ -55,6 +55,29 @@ TEST(AppTest, CommandsOnClustersGoToWhoeverCarriesThemOut) {
   EXPECT_EQ(Asked<SubmitCommand>({"submit", "a.yaml", "b.yaml"}).files.size(), 2u);
 }
 
+TEST(AppTest, OptionsOfTheClusterMayStandBeforeTheCommandAsWithKubectl) {
+  ClusterAddress where;
+  const auto status = Asked<StatusCommand>(
+      {"-n", "research", "--context=blue", "--kubeconfig", "/k", "status", "gpt", "-w"}, &where);
+  EXPECT_EQ(status.name, "gpt");
+  EXPECT_TRUE(status.watch);
+  EXPECT_EQ(where.name_space, "research");
+  EXPECT_EQ(where.context, "blue");
+  EXPECT_EQ(where.kubeconfig, "/k");
+}
+
+TEST(AppTest, HelpAndVersionHaveTheNamesThatOthersGiveThem) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"help"}, "lockstep convert -- torchrun"},
+      {{"help", "convert"}, "lockstep convert"},
+      {{"-V"}, "lockstep "}};
+  for (const auto& [line, says] : cases) {
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(MainWith(line), core::kExitSuccess) << line.front();
+    EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr(says));
+  }
+}
+
 TEST(AppTest, CommandsOnClustersRefuseWhatMeansNothing) {
   for (const std::vector<std::string>& line :
        std::vector<std::vector<std::string>>{{"logs", "gpt", "--rank", "3", "--machine", "1"},
