@@ -136,6 +136,20 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(
                "the CustomResourceDefinition to be gone", PATIENCE, 0.1)
 
 
+def test_release_takes_over_what_was_applied_by_hand(cluster, restricted, without_crd):
+    folder = chart.CHART.parents[1] / "crds"
+    cluster.kubectl("apply", "-f", folder)
+    try:
+        release = Release(cluster, restricted)
+        release.helm("install", chart.CHART, "--take-ownership", "--force-conflicts")
+        owner = release.get("crd", CRD)["metadata"]["annotations"]
+        assert owner["meta.helm.sh/release-name"] == "lockstep"
+        release.helm("upgrade", chart.CHART)
+        release.helm("uninstall")
+    finally:
+        cluster.kubectl("delete", "-f", folder, "--ignore-not-found")
+
+
 def test_the_server_admits_every_object_under_the_restricted_level(
         cluster, restricted, without_crd):
     """helm test's pod and job, too, which an install doesn't make."""
