@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -74,6 +75,7 @@ pmix_server_module_t Server::Module() {
   module.client_finalized = &Server::Finalized;
   module.abort = &Server::Aborted;
   module.fence_nb = &Server::EnterFence;
+  module.spawn = &Server::RefuseSpawn;
   module.register_events = &RegisterEvents;
   module.deregister_events = &DeregisterEvents;
   return module;
@@ -153,6 +155,21 @@ pmix_status_t Server::Aborted(const pmix_proc_t* proc, void* /*object*/, int sta
   const std::string_view text = message == nullptr ? "" : message;
   the_server->Tell(Kind::kAbort, *proc, status, std::string(text.substr(0, kMostAbortText)));
   return PMIX_OPERATION_SUCCEEDED;
+}
+
+// The agent logs what stands on standard error. Of a communicator's ranks the one that asks hears
+// of the refusal, and the others may wait for it without an end.
+pmix_status_t Server::RefuseSpawn(const pmix_proc_t* proc, const pmix_info_t /*info*/[],
+                                  size_t /*infos*/, const pmix_app_t /*apps*/[], size_t /*count*/,
+                                  pmix_spawn_cbfunc_t /*answer*/, void* /*data*/) {
+  if (!the_server->spawn_refused_.exchange(true)) {
+    const std::string text =
+        "rank " + std::to_string(proc->rank) +
+        " called MPI_Comm_spawn, which mpi.start: Pmix refuses; other ranks of "
+        "its communicator may wait for it without an end\n";
+    std::fputs(text.c_str(), stderr);
+  }
+  return PMIX_ERR_NOT_SUPPORTED;
 }
 
 // All ranks of the job, named or by PMIX_RANK_WILDCARD.

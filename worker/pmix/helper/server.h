@@ -9,6 +9,7 @@
 
 #include <pmix_server.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -56,6 +57,10 @@ class Server {
                                   size_t infos, char* bytes, size_t size,
                                   pmix_modex_cbfunc_t answer, void* data);
 
+  static pmix_status_t RefuseSpawn(const pmix_proc_t* proc, const pmix_info_t info[], size_t infos,
+                                   const pmix_app_t apps[], size_t count,
+                                   pmix_spawn_cbfunc_t answer, void* data);
+
   bool IsOurs(const pmix_proc_t& proc) const;
   bool AreAll(const pmix_proc_t procs[], size_t count) const;
   void Tell(Kind kind, const pmix_proc_t& proc, int code, std::string text);
@@ -63,9 +68,10 @@ class Server {
 
   JobShape shape_;
   Link* link_;
-  std::string name_;    // of the namespace; set before any client can come
-  size_t most_;         // bytes that this machine may put in a fence
-  std::string answer_;  // parts that have come
+  std::string name_;                         // of the namespace; set before any client can come
+  size_t most_;                              // bytes that this machine may put in a fence
+  std::string answer_;                       // parts that have come
+  std::atomic<bool> spawn_refused_ = false;  // and said so
   Mutex mutex_;
   // The first is the agent's.
   std::deque<Fence> fences_ GUARDED_BY(mutex_);

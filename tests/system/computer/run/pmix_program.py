@@ -1,6 +1,7 @@
 """pmix_program.py FOLDER: one rank, by the client library of OpenPMIx and without an MPI. It puts its
 card, reads all others' after a fence, leaves what it found in FOLDER, and waits in a second fence
-for a file `go`. A file `abort` makes rank 3 give up with code 7, once."""
+for a file `go`. A file `abort` makes rank 3 give up with code 7, once; with a file `spawn` each rank
+tries to spawn a process."""
 
 import ctypes
 import os
@@ -23,6 +24,12 @@ class Value(ctypes.Structure):  # the union takes 24 bytes at most
 
 class Info(ctypes.Structure):
     _fields_ = [("key", ctypes.c_char * 512), ("flags", ctypes.c_uint32), ("value", Value)]
+
+
+class App(ctypes.Structure):
+    _fields_ = [("command", ctypes.c_char_p), ("argv", ctypes.c_void_p), ("env", ctypes.c_void_p),
+                ("folder", ctypes.c_char_p), ("processes", ctypes.c_int), ("info", ctypes.c_void_p),
+                ("infos", ctypes.c_size_t)]
 
 
 folder = pathlib.Path(sys.argv[1])
@@ -69,6 +76,10 @@ assert cards == {card}, cards
 name = f"{os.environ['LOCKSTEP_GENERATION']}-{me.rank}"
 (folder / f"new-{name}").write_text(me.space.decode())
 (folder / f"new-{name}").rename(folder / f"rank-{name}")
+if (folder / "spawn").exists():
+    space = ctypes.create_string_buffer(256)
+    assert library.PMIx_Spawn(None, ctypes.c_size_t(0), ctypes.byref(App(b"true", processes=1)),
+                              ctypes.c_size_t(1), space) != SUCCESS
 while not (folder / "go").exists():
     if me.rank == 3 and (folder / "abort").exists():
         (folder / "abort").unlink()

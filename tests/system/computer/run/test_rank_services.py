@@ -125,6 +125,14 @@ def test_job_fails_if_program_never_joins_by_pmix(pmix, tmp_path):
     assert "mpi.start: Pmi for MPICH and Intel MPI" in output, output
 
 
+def test_agent_logs_refused_spawn_once_a_machine(pmix, tmp_path):
+    for name in ("spawn", "go"):
+        (tmp_path / name).touch()
+    code, _, output = start(tmp_path, "pmix_program.py", PMIX, options=["-v"]).finish()
+    assert code == 0, output
+    assert output.count("called MPI_Comm_spawn, which mpi.start: Pmix refuses") == 2, output
+
+
 def test_agent_without_lockstep_pmix_names_the_missing_program(tmp_path):
     agent = shutil.copy(binary("lockstep-agent"), tmp_path / "lockstep-agent")
     run = start(tmp_path, "pmix_program.py", PMIX, options=["--agent", agent])
