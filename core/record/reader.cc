@@ -101,7 +101,7 @@ void ReaderState::ReadScalar(const Node& node, double& value) {
   const bool number = node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
   const auto [at, error] = std::from_chars(begin, end, parsed);
   if (!number || error != std::errc() || at != end || !std::isfinite(parsed)) {
-    return Wrong(node, "must be a finite number, as in 0.1 or 3e-4");
+    return Wrong(node, "must be a finite number, as in 0.1 or 0.0003");
   }
   value = parsed;
 }

@@ -29,6 +29,15 @@ bool CanStandPlain(const std::string& text) {
          text.find(" #") == std::string::npos && text.find_first_of(",[]{}") == std::string::npos;
 }
 
+// 1e-05 is a text to YAML 1.1, and so to Python; 1.0e-05 is a number to all.
+std::string WithPoint(std::string number) {
+  const size_t exponent = number.find_first_of("eE");
+  if (exponent != std::string::npos && number.find('.') == std::string::npos) {
+    number.insert(exponent, ".0");
+  }
+  return number;
+}
+
 // A text of several lines that a literal block (|) holds as it is.
 bool CanStandAsBlock(const std::string& text) {
   const size_t newline = text.find('\n');
@@ -55,6 +64,7 @@ class YamlWriter {
     if (node.IsList()) return "[]";
     if (node.IsMap()) return "{}";
     if (node.IsNull()) return "null";
+    if (node.kind() == Node::Kind::kFloat) return WithPoint(node.text());
     if (!node.IsString()) return node.text();
     return CanStandPlain(node.text()) ? node.text() : Quoted(node.text());
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/model/parse.h"
+#include "core/record/writer.h"
 #include "core/text/text.h"
 
 namespace lockstep::core {
@@ -184,6 +185,14 @@ TEST(ToJson, IsOneLine) {
   TrainingJob job;
   job.spec.args = {"a\nb"};
   EXPECT_EQ(ToJson(job).find('\n'), std::string::npos);
+}
+
+TEST(WriteYaml, WritesNumbersThatPythonReadsAsNumbers) {
+  Node node = Node::Map();
+  node.Add("small", NumberNode(1e-5));
+  node.Add("large", NumberNode(3e22));
+  node.Add("plain", NumberNode(0.5));
+  EXPECT_EQ(WriteYaml(node), "small: 1.0e-05\nlarge: 3.0e+22\nplain: 0.5\n");
 }
 
 TEST(WriteYaml, KeepsAScriptReadable) {
