@@ -54,6 +54,10 @@ def test_failed_job_reports_the_failed_rank_and_its_error(jobs):
     assert (failure["rank"], failure["machine"], failure["exitCode"]) == (3, 1, 9)
     assert "no such file: x" in failure["stderr"]
     assert status["verdict"]["exitCode"] == 70
+    assert status["restarts"]["total"] == 0
+    assert [each["cause"] for each in status["history"]] == ["ProcessExit"]
+    assert status["ready"] == "0/2" and "Running" not in status["machines"]["byState"]
+    assert "failed once and" in status["reason"]
     described = jobs.kubectl("describe", "tj", "bad")
     assert "rank 3" in described and "no such file: x" in described
 
