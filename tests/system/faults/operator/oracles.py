@@ -41,8 +41,8 @@ def _masked(item, uids, namespace):
         metadata.pop("annotations")
     conditions = item.get("status", {}).get("conditions", [])
     # Whether a conflict was seen before it was resolved is a matter of who came first.
-    conditions[:] = [each for each in conditions
-                     if (each["type"], each["status"]) != ("NameConflict", "False")]
+    conditions[:] = [each for each in conditions if (each["type"], each["status"]) not in (
+        ("NameConflict", "False"), ("Stalled", "False"))]
     if "podSets" in item.get("spec", {}):
         for each in conditions:  # told before a Workload was resized, or after
             each.pop("observedGeneration", None)
