@@ -10,6 +10,8 @@
 #include <cstring>
 #include <functional>
 
+#include "base/crypto/uuid.h"
+
 namespace lockstep {
 namespace {
 
@@ -34,7 +36,6 @@ Error NoFile(const std::string& path, mode_t mode) {
 using Fill = std::function<Status(int fd, const std::string& name)>;
 
 Status WriteTemporary(const std::string& path, const WriteOptions& options, const Fill& fill) {
-  unlink(path.c_str());  // left by a killed process that had the same PID
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                          options.mode.value_or(kDefaultMode)));
   if (!fd.valid()) return ErrnoError("making " + path, errno);
@@ -47,7 +48,11 @@ Status WriteTemporary(const std::string& path, const WriteOptions& options, cons
 }
 
 Status PutInPlace(const std::string& path, const WriteOptions& options, const Fill& fill) {
-  const std::string temporary = path + ".new." + std::to_string(getpid());
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+  // Not made of the file's name, which may be as long as names can be; and no file of another has
+  // it: the folder may be the user's, and processes of several computers may write there.
+  const std::string temporary = folder + ".lockstep-" + Uuid::Random().ToString();
   Status status = WriteTemporary(temporary, options, fill);
   if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoError("renaming " + temporary + " to " + path, errno);
@@ -57,8 +62,6 @@ Status PutInPlace(const std::string& path, const WriteOptions& options, const Fi
     return status;
   }
   if (options.durable) {
-    const size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd.valid()) fsync(fd.get());
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -78,6 +79,15 @@ TEST_F(FilesTest, AWriteThatFailsLeavesTheOldTextAndNothingElse) {
   EXPECT_FALSE(WriteFileAtomically(Path("a"), "new").ok());  // a folder stands there
   EXPECT_EQ(*ReadFile(Path("a/old"), 10), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(FilesTest, AWriteTouchesNoFileBesideItAndItsNameMayBeAsLongAsNamesCanBe) {
+  const std::string neighbour = Path("a.new." + std::to_string(getpid()));
+  ASSERT_TRUE(WriteFileAtomically(neighbour, "theirs").ok());
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), "text").ok());
+  EXPECT_EQ(*ReadFile(neighbour, 10), "theirs");
+  EXPECT_TRUE(WriteFileAtomically(Path(std::string(255, 'n')), "text").ok());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 3);
 }
 
 TEST_F(FilesTest, ACopyIsWholeOrNotThere) {
