@@ -380,12 +380,12 @@ void Agent::Do(core::MemberActions actions) {
 }
 
 void Agent::Persist(const core::Persist& persist) {
-  const std::string folder = volume_->PersistDir(persist.to, persist.id);
+  const std::string work = volume_->PersistDir(persist.to, persist.id);
   std::function<void()> before = [] {};
   if (config_.machine == 0) {
-    before = [volume = *volume_, folder] { volume.RemoveUnfinished(folder); };
+    before = [volume = *volume_, work] { volume.RemoveUnfinished(work); };
   }
-  memory_->Persist(persist, folder, std::move(before));
+  memory_->Persist(persist, work, std::move(before));
 }
 
 void Agent::Start(const core::Spawn& spawn) {

@@ -90,9 +90,9 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
       FindPorts(*ports);
     } else if (auto* finish = std::get_if<core::FinishPersisting>(&action)) {
       files_->Run(
-          [volume = *volume_, from = volume_->PersistDir(finish->to, finish->id), to = finish->to,
+          [volume = *volume_, work = volume_->PersistDir(finish->to, finish->id), to = finish->to,
            name = finish->name, machines = coordinator_.config().machines] {
-            return volume.FinishPersisting(from, to, name, machines);
+            return volume.FinishPersisting(work, to, name, machines);
           },
           lifetime_.Guard([this, to = finish->to](const Status& done) {
             Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));

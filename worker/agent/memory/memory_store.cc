@@ -1,6 +1,5 @@
 #include "worker/agent/memory/memory_store.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 
 #include "base/file.h"
 #include "base/text/ascii.h"
-#include "worker/agent/ranks/checkpoint_volume.h"
 
 namespace lockstep::agent {
 
@@ -95,10 +93,10 @@ std::string MemoryStore::Room(uint64_t size, uint64_t times) const {
 void MemoryStore::Remove(std::string path) {
   files_->Run(
       [path = std::move(path)] {
-        std::error_code ignored;
-        return fs::remove_all(path, ignored);
+        RemoveTree(path);
+        return true;
       },
-      [](auto) {});
+      [](bool) {});
 }
 
 // ---- commits ----
@@ -219,7 +217,7 @@ void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
   }
 }
 
-void MemoryStore::Persist(const core::Persist& persist, const std::string& folder,
+void MemoryStore::Persist(const core::Persist& persist, const std::string& work,
                           std::function<void()> before) {
   // Asked again around a reconnect, it is answered once.
   if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
@@ -234,19 +232,18 @@ void MemoryStore::Persist(const core::Persist& persist, const std::string& folde
   if (folders.size() < persist.machines.size()) return answer("this machine holds no part of it");
   persisting_.push_back(persist);
   volume_->Run(
-      [folders, folder, before = std::move(before)] {
+      [folders, work, before = std::move(before)] {
         before();
         for (const auto& [machine, from] : folders) {
-          Status copied = CopyPart(from, folder, machine);
-          if (copied.ok()) copied = CheckpointVolume::MarkPart(folder, machine);
-          if (!copied.ok()) return copied;
+          Status written = WritePart(from, work, machine);
+          if (!written.ok()) return written;
         }
         return Status();
       },
-      lifetime_.Guard([this, persist, answer](const Status& copied) {
+      lifetime_.Guard([this, persist, answer](const Status& written) {
         std::erase(persisting_, persist);
         Drop(std::exchange(dropped_later_, {}));
-        answer(copied.ok() ? "" : copied.error().message);
+        answer(written.ok() ? "" : written.error().message);
       }));
 }
 
@@ -275,14 +272,15 @@ void MemoryStore::Serve(const HttpRequest& request, HttpResponder respond) {
   if (file_text == nullptr) return respond.Send(Answer(200, ToText(manifest)));
   const auto file = ParseNumber<size_t>(*file_text);
   const auto offset = ParseNumber<uint64_t>(offset_text != nullptr ? *offset_text : "0");
-  if (!file || *file >= manifest.size() || !offset || *offset > manifest[*file].size) {
+  if (!file || *file >= manifest.size() || manifest[*file].kind != PartKind::kFile || !offset ||
+      *offset > manifest[*file].size) {
     return respond.Send(Answer(400, "that file has no such bytes"));
   }
   const std::string path = PathOf(found->first) + "/" + manifest[*file].path;
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Result<UniqueFd> fd = OpenPartFile(path);
   std::string piece(std::min<uint64_t>(kPieceSize, manifest[*file].size - *offset), '\0');
   const ssize_t n =
-      fd.valid() ? pread(fd.get(), piece.data(), piece.size(), static_cast<off_t>(*offset)) : -1;
+      fd.ok() ? pread(fd->get(), piece.data(), piece.size(), static_cast<off_t>(*offset)) : -1;
   if (n < 0) return respond.Send(Answer(404, "that part is gone"));
   piece.resize(static_cast<size_t>(n));
   respond.Send(Answer(200, std::move(piece)));

@@ -61,9 +61,8 @@ class MemoryStore {
 
   void Fetch(const core::Fetch& fetch);
   void Drop(const std::vector<core::MemoryPart>& parts);
-  // Into `folder`, after `before`, on the same thread.
-  void Persist(const core::Persist& persist, const std::string& folder,
-               std::function<void()> before);
+  // Into `work` (part_folder.h), after `before`, on the same thread.
+  void Persist(const core::Persist& persist, const std::string& work, std::function<void()> before);
   // GET /memory.
   void Serve(const HttpRequest& request, HttpResponder respond);
   // This machine's part; "" if it holds none.

@@ -1,6 +1,7 @@
 #include "worker/agent/memory/part_fetch.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::string_view kLength = "Content-Length: ";
-constexpr size_t kMaxAnswer = size_t{2} << 20;
+constexpr size_t kMaxAnswer = kMaxManifestText;
 
 }  // namespace
 
@@ -82,7 +83,10 @@ void PartFetch::OnData(std::string_view bytes) {
 void PartFetch::OnBody(std::string_view body) {
   const Status taken = manifest_ ? TakePiece(body) : TakeManifest(body);
   if (!taken.ok()) return End(taken.error());
-  if (file_ == manifest_->size()) return End(*manifest_);
+  if (file_ == manifest_->size()) {
+    Status finished = FinishFolders(*manifest_, folder_);
+    return finished.ok() ? End(*manifest_) : End(finished.error());
+  }
   bytes_ += body.size();
   next_.WakeAt(began_ + milliseconds(bytes_ * 1000 / kBytesPerSecond));
 }
@@ -94,20 +98,22 @@ Status PartFetch::TakeManifest(std::string_view body) {
   if (!full.empty()) return Error::TooLarge(full);
   manifest_ = std::move(*manifest);
   std::error_code code;
-  std::filesystem::remove_all(folder_, code);
-  std::filesystem::create_directories(folder_, code);
+  RemoveTree(folder_);
+  std::filesystem::create_directories(std::filesystem::path(folder_).parent_path(), code);
   if (code) return Error::Unavailable("making " + folder_ + ": " + code.message());
-  return OpenNext();
+  Status made = MakeFolders(*manifest_, folder_);
+  return made.ok() ? OpenNext() : made;
 }
 
 Status PartFetch::OpenNext() {
   for (; file_ < manifest_->size(); ++file_) {
-    const PartFile& file = (*manifest_)[file_];
+    const PartEntry& file = (*manifest_)[file_];
+    if (file.kind != PartKind::kFile) continue;
     const std::string path = folder_ + "/" + file.path;
-    std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-    fd_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!fd_.valid()) return ErrnoError("creating " + path, errno);
+    fd_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd_.valid() || fchmod(fd_.get(), file.mode) != 0) {
+      return ErrnoError("creating " + path, errno);
+    }
     hash_ = Sha256();
     offset_ = 0;
     if (file.size > 0) return {};
@@ -116,7 +122,7 @@ Status PartFetch::OpenNext() {
 }
 
 Status PartFetch::TakePiece(std::string_view body) {
-  const PartFile& file = (*manifest_)[file_];
+  const PartEntry& file = (*manifest_)[file_];
   if (body.empty() || body.size() > file.size - offset_) {
     return Error::Invalid(file.path + " has another size than its manifest says");
   }

@@ -21,6 +21,7 @@
 #include "base/text/json.h"
 #include "base/unique_fd.h"
 #include "core/gang/resume.h"
+#include "worker/agent/memory/part_folder.h"
 
 namespace lockstep::agent {
 
@@ -37,13 +38,11 @@ Error FileError(const std::string& what, const std::error_code& code) {
   return Error::Unavailable(what + ": " + code.message());
 }
 
-// Of checkpoints on their way from memory, and of such that nobody finishes.
-constexpr const char* kUnfinished = ".memory-";
+constexpr const char* kRemoved = "removed-";  // of a checkpoint's way from memory
 
-std::string MarkOf(const std::string& folder, uint32_t machine) {
-  return folder + "/.machine-" + std::to_string(machine);
+fs::path PersistsOf(const std::string& root, Generation generation) {
+  return fs::path(root) / ".lockstep" / "memory" / generation.ToString();
 }
-constexpr const char* kRemoved = ".removed-";
 
 constexpr size_t kCommitDigits = 6;  // at least
 
@@ -215,8 +214,8 @@ std::string CheckpointVolume::CheckpointDir(Generation generation) const {
 }
 
 std::string CheckpointVolume::PersistDir(core::CheckpointId to, core::CheckpointId id) const {
-  return CheckpointDir(to.generation) + "/" + kUnfinished + id.generation.ToString() + "-" +
-         std::to_string(id.number);
+  const std::string name = id.generation.ToString() + "-" + std::to_string(id.number);
+  return (PersistsOf(root_, to.generation) / name).string();
 }
 
 void CheckpointVolume::RemoveUnfinished(const std::string& but) const {
@@ -225,42 +224,30 @@ void CheckpointVolume::RemoveUnfinished(const std::string& but) const {
   std::error_code ignored;
   for (const GenerationFile& file : found->own) {
     std::vector<fs::path> left;
-    for (fs::directory_iterator it(CheckpointDir(file.generation), ignored), end; it != end;
+    for (fs::directory_iterator it(PersistsOf(root_, file.generation), ignored), end; it != end;
          it.increment(ignored)) {
-      const std::string name = it->path().filename().string();
-      const bool unfinished = name.starts_with(kUnfinished) || name.starts_with(kRemoved);
-      if (unfinished && it->path() != but) left.push_back(it->path());
+      if (it->path() != but) left.push_back(it->path());
     }
     // What was moved away before first, so that there is room for its name.
     std::ranges::sort(left, std::greater());
-    for (fs::path& path : left) {
+    for (const fs::path& path : left) {
       const fs::path away = path.parent_path() / (kRemoved + path.filename().string());
       const bool moved = !path.filename().string().starts_with(kRemoved);
       if (moved) fs::rename(path, away, ignored);
-      fs::remove_all(moved ? away : path, ignored);
+      RemoveTree((moved ? away : path).string());
     }
   }
 }
 
-Status CheckpointVolume::MarkPart(const std::string& folder, uint32_t machine) {
-  return WriteFileAtomically(MarkOf(folder, machine), "");
-}
-
-Status CheckpointVolume::FinishPersisting(const std::string& from, core::CheckpointId to,
+Status CheckpointVolume::FinishPersisting(const std::string& work, core::CheckpointId to,
                                           const std::string& name, uint32_t machines) const {
-  std::error_code code;
-  for (uint32_t machine = 0; machine < machines; ++machine) {
-    if (fs::exists(MarkOf(from, machine), code)) continue;
-    return Error::Unavailable("machine " + std::to_string(machine) + "'s part is gone from " +
-                              from);
-  }
+  Status whole = FinishParts(work, machines);
+  if (!whole.ok()) return whole;
   const std::string final = FinalPath(to.generation, to.number, name);
-  if (rename(from.c_str(), final.c_str()) != 0) {
+  if (rename(TreeOf(work).c_str(), final.c_str()) != 0) {
     return ErrnoError("moving to " + final, errno);
   }
-  for (uint32_t machine = 0; machine < machines; ++machine) {
-    fs::remove(MarkOf(final, machine), code);
-  }
+  RemoveTree(work);
   Status ignored = WriteFileAtomically((fs::path(root_) / "LATEST").string(),
                                        fs::path(final).lexically_relative(root_).string() + "\n");
   return SyncFolder(CheckpointDir(to.generation));

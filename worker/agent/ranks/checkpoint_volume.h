@@ -4,6 +4,7 @@
 //                                      the checkpoint that it resumes from
 //   checkpoints/2-5/                   LOCKSTEP_CHECKPOINT_DIR: programs write here, under any name
 //   checkpoints/2-5/000003.step-1200/  the third commit of 2-5, renamed to this after the yes
+//   .lockstep/memory/2-5/1-4-7/        the seventh commit of 1-4, on its way from memory to 2-5
 //
 // All calls block on the file system: run them on the FileWorker. Holds no state but its paths.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_CHECKPOINT_VOLUME_H_
@@ -39,14 +40,13 @@ class CheckpointVolume {
   Result<Begun> BeginGeneration(core::Generation generation) const;
 
   std::string CheckpointDir(core::Generation generation) const;
-  // Where all machines lay their parts of checkpoint `id` in memory, over each other, until it is
-  // whole and becomes commit `to`.
+  // Where all machines lay their parts of checkpoint `id` in memory (memory/part_folder.h), until
+  // it is whole and becomes commit `to`. Outside of the folders that programs write to.
   std::string PersistDir(core::CheckpointId to, core::CheckpointId id) const;
-  // Says, durably, that all of the machine's part lies in that folder.
-  static Status MarkPart(const std::string& folder, uint32_t machine);
-  // Unavailable: the part of one of so many machines is not marked. Another gang of the job removed
-  // it, which is there only when Kubernetes was told that this one is gone (docs/limits.md).
-  Status FinishPersisting(const std::string& from, core::CheckpointId to, const std::string& name,
+  // Conflict: two machines have a file of the same name with other content. Unavailable: the part
+  // of one of so many machines is not there. Another gang of the job removed it, which is there
+  // only when Kubernetes was told that this one is gone (docs/limits.md).
+  Status FinishPersisting(const std::string& work, core::CheckpointId to, const std::string& name,
                           uint32_t machines) const;
   // Such folders that nobody finished, in all generations of the job, but that one. They are moved
   // away first: who still writes there finds them gone.

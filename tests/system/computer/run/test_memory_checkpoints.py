@@ -67,6 +67,44 @@ spec:
 """
 
 
+# Each rank writes what the test gave it: names that were the agent's own once, bytes that are no UTF-8.
+TREE_PROGRAM = """
+import os, subprocess, sys, time
+import lockstep
+
+folder, rank = sys.argv[1], os.environ["RANK"]
+piped = os.path.join(lockstep.memory_dir(), "piped")
+os.makedirs(piped)
+os.mkfifo(os.path.join(piped, "queue"))
+try:
+    lockstep.commit(piped)
+except lockstep.CommitRefused as refusal:
+    print("refused:", refusal, flush=True)
+tree = os.path.join(folder, "tree-" + rank)
+writing = os.path.join(lockstep.memory_dir(), "one")
+subprocess.run(["cp", "-a", tree, writing], check=True)
+lockstep.commit(writing)
+while not os.path.exists(os.path.join(folder, "go")):
+    time.sleep(0.01)
+"""
+
+
+def snapshot(folder):
+    """Path below it -> what it is: a folder's mode, a link's target, a file's mode and content."""
+    found = {}
+    folder = os.fsencode(folder)
+    for above, folders, files in os.walk(folder):
+        found[os.path.relpath(above, folder)] = oct(os.stat(above).st_mode)
+        for name in folders + files:
+            path = os.path.join(above, name)
+            if os.path.islink(path):
+                found[os.path.relpath(path, folder)] = os.readlink(path)
+            elif name in files:
+                content = pathlib.Path(os.fsdecode(path)).read_bytes()
+                found[os.path.relpath(path, folder)] = (oct(os.stat(path).st_mode), content)
+    return found
+
+
 @pytest.fixture
 def job(tmp_path):
     def start(machines=2, last=6, pause=4, size="64Mi", replicas=1, persist="0s", path=None, part=3000000,
@@ -211,11 +249,47 @@ def test_failed_job_reports_memory_checkpoint_that_was_not_written(job, tmp_path
     ranks = run.wait_ranks(2)
     wait_committed(run, 4)
     # A file in the place of the folder that is to be written.
-    (path / "checkpoints/1-1/.memory-1-1-4").touch()
+    (path / ".lockstep/memory/1-1").mkdir(parents=True)
+    (path / ".lockstep/memory/1-1/1-1-4").touch()
     os.kill(ranks[1][0], signal.SIGKILL)
     code, _, output = run.finish()
     assert code != 0, output
     assert "checkpoint step-4 in memory was not written to" in output
+
+
+def test_copies_of_a_memory_checkpoint_are_the_same_tree(tmp_path):
+    written = {"weights": b"weights of machine 0", ".machine-0": b"mine", "n" * 255: b"a long name"}
+    for rank, files in enumerate([written, {"weights.part-0": b"of machine 1", "weights.lock": b"too"}]):
+        tree = tmp_path / f"tree-{rank}"
+        (tree / "hollow").mkdir(parents=True)
+        (tree / "hollow").chmod(0o750)
+        for name, content in files.items():
+            (tree / name).write_bytes(content)
+    with open(os.fsencode(tmp_path) + b"/tree-0/caf\xe9", "wb") as file:
+        file.write(b"no UTF-8")
+    (tmp_path / "tree-0/weights").chmod(0o600)
+    (tmp_path / "tree-0/latest").symlink_to("weights")
+    trees = [snapshot(tmp_path / f"tree-{rank}") for rank in (0, 1)]
+    program, file = tmp_path / "program.py", tmp_path / "job.yaml"
+    program.write_text(TREE_PROGRAM)
+    file.write_text(JOB.format(machines=2, program=program, folder=tmp_path, last=1, pause=0, size="64Mi",
+                               replicas=1, persist="0s", part=0, restarts=0,
+                               path=f"    path: {tmp_path}/ckpt"))
+    run = Run(tmp_path, "-v", str(file))
+    found = agents(run)
+
+    def copied():
+        parts = [(rank, path) for _, folder in found.values() for rank in (0, 1)
+                 for path in folder.glob(f"memory/1-1/{rank}/*.one")]
+        return len(parts) == 4 and all(snapshot(path) == trees[rank] for rank, path in parts)
+
+    wait_until(copied, "both parts on both machines")
+    (tmp_path / "go").touch()
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert "refused: queue is a named pipe" in output
+    [final] = (tmp_path / "ckpt/checkpoints/1-1").iterdir()
+    assert snapshot(final) == {**trees[1], **trees[0]}, output
 
 
 def test_every_machine_rejects_checkpoint_that_does_not_fit_and_gives_reason(job, tmp_path):

@@ -99,18 +99,18 @@ TEST_F(MemoryStoreTest, NoMoveOfAnEarlierGenerationTouchesWhatTheNextOneWrites) 
 
 TEST_F(MemoryStoreTest, PersistingWritesThePartsThatAreAskedForAndRepeatsTheQuestion) {
   const core::MemoryPart part = Commit(1, "weights");
-  const std::string folder = root_ + "/ckpt";
+  const std::string work = root_ + "/ckpt";
   const core::Persist persist{part.id, {{1, 1}, 1}, part.name, {0}};
   bool before = false;
-  store_->Persist(persist, folder, [&] { before = true; });
-  store_->Persist(persist, folder, [] {});  // asked again around a reconnect
+  store_->Persist(persist, work, [&] { before = true; });
+  store_->Persist(persist, work, [] {});  // asked again around a reconnect
   store_->Drop({part});
   ASSERT_TRUE(RunUntil([&] { return !persisted_.empty(); }));
   EXPECT_TRUE(before);
   EXPECT_EQ(persisted_[0].error, "");
   EXPECT_EQ(persisted_[0].to, persist.to);
   EXPECT_EQ(persisted_[0].machines, persist.machines);
-  EXPECT_EQ(*ReadFile(folder + "/model", 100), "weights");
+  EXPECT_EQ(*ReadFile(TreeOf(work) + "/model", 100), "weights");
   EXPECT_TRUE(RunUntil([&] { return store_->OwnPart(part.id).empty(); })) << "it was to be dropped";
   EXPECT_EQ(persisted_.size(), 1U);
 }

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "worker/agent/memory/part_folder.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -195,36 +197,39 @@ TEST_F(CheckpointVolumeTest, WhatAWriteFromMemoryLeavesUnfinishedIsRemovedByTheN
   const std::string writing = Volume().PersistDir({{1, 2}, 0}, {{1, 1}, 4});
   const std::string left = Volume().PersistDir({{1, 1}, 3}, {{1, 1}, 3});
   const std::string another = Volume().PersistDir({{2, 1}, 1}, {{2, 1}, 1});
-  const std::string moved_away = root_ + "/checkpoints/1-1/.removed-.memory-1-1-3";
-  for (const std::string& folder : {writing, left, another, moved_away}) {
+  const std::string moved_away = root_ + "/.lockstep/memory/1-1/removed-1-1-3";
+  const std::string programs = root_ + "/checkpoints/1-1/.memory-1-1-3";
+  for (const std::string& folder : {left, another, moved_away, programs}) {
     fs::create_directories(folder + "/deep");
     std::ofstream(folder + "/deep/rank-0") << "weights";
   }
+  ASSERT_TRUE(WritePart(programs, writing, 0).ok());
   Volume().RemoveUnfinished(writing);
   EXPECT_FALSE(fs::exists(left));
   EXPECT_FALSE(fs::exists(moved_away));
-  EXPECT_TRUE(fs::exists(writing + "/deep/rank-0"));
+  EXPECT_TRUE(fs::exists(programs)) << "what programs write is theirs, whatever its name";
   EXPECT_TRUE(fs::exists(another)) << "it is another job's";
   EXPECT_TRUE(fs::exists(commit));
-  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 2}, 0}, "step-4", 0).ok());
+  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 2}, 0}, "step-4", 1).ok());
   EXPECT_EQ(Begin({1, 3}), root_ + "/checkpoints/1-2/000000.step-4");
+  EXPECT_TRUE(fs::exists(root_ + "/checkpoints/1-2/000000.step-4/deep/rank-0"));
+  EXPECT_FALSE(fs::exists(writing));
 }
 
-TEST_F(CheckpointVolumeTest, WhatIsMovedFromMemoryHasAllPartsAndOfTheirMarksNone) {
+TEST_F(CheckpointVolumeTest, WhatIsMovedFromMemoryHasAllPartsAndNothingElse) {
   Begin({1, 1});
   const std::string writing = Volume().PersistDir({{1, 1}, 4}, {{1, 1}, 4});
   const std::string final = root_ + "/checkpoints/1-1/000004.step-4";
-  EXPECT_FALSE(CheckpointVolume::MarkPart(writing, 0).ok()) << "somebody removed it";
-  fs::create_directories(writing);
-  ASSERT_TRUE(CheckpointVolume::MarkPart(writing, 1).ok());
+  const std::string part = root_ + "/part";
+  fs::create_directories(part + "/deep");
+  ASSERT_TRUE(WritePart(part, writing, 1).ok());
   const Status torn = Volume().FinishPersisting(writing, {{1, 1}, 4}, "step-4", 2);
   ASSERT_FALSE(torn.ok());
   EXPECT_THAT(torn.error().message, testing::HasSubstr("machine 0's part is gone"));
   EXPECT_FALSE(fs::exists(final));
-  ASSERT_TRUE(CheckpointVolume::MarkPart(writing, 0).ok());
+  ASSERT_TRUE(WritePart(part, writing, 0).ok());
   ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 1}, 4}, "step-4", 2).ok());
-  EXPECT_TRUE(fs::exists(final));
-  EXPECT_TRUE(fs::is_empty(final));
+  EXPECT_EQ(*ListPart(final), *ListPart(part));
 }
 
 TEST_F(CheckpointVolumeTest, AFolderThatCannotBeMadeIsUnavailable) {
