@@ -121,6 +121,10 @@ void EventLoop::TakeFromOthers() {
 void EventLoop::OnSignal(int signal, Callback callback) {
   // An ignored SIGCHLD, inherited, would reap children by itself.
   if (signal == SIGCHLD) ::signal(SIGCHLD, SIG_DFL);
+  // Whoever starts a program with a signal ignored (nohup; a shell, of what runs beside it) means
+  // it to go on. Blocked, as for a signalfd, it would come all the same.
+  struct sigaction as_it_is{};
+  if (sigaction(signal, nullptr, &as_it_is) == 0 && as_it_is.sa_handler == SIG_IGN) return;
   signals_[signal] = std::move(callback);
   sigaddset(&signal_mask_, signal);
   pthread_sigmask(SIG_BLOCK, &signal_mask_, nullptr);

@@ -62,7 +62,8 @@ class EventLoop {
   // The same from any thread, while the loop exists; wakes the loop. In the order of the calls.
   void PostFromAnyThread(Callback callback);
 
-  // Blocks the signal in this thread and calls back for each batch of it (signals merge).
+  // Blocks the signal in this thread and calls back for each batch of it (signals merge). One that
+  // this process ignores stays ignored.
   void OnSignal(int signal, Callback callback);
 
   // Runs until Stop().

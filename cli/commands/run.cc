@@ -271,7 +271,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       "  77   no progress for hangTimeout\n"
       "  78   an agent could not work with its configuration\n"
       "  124  activeDeadlineSeconds passed\n"
-      "  130, 143, 129  stopped by Ctrl-C, SIGTERM, SIGHUP");
+      "  130, 143, 129, 138, 140  stopped by Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2");
   command->callback([run, invocation] {
     Time started = BootTime();
     auto started_wall = std::chrono::system_clock::now();

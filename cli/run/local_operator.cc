@@ -10,6 +10,7 @@
 
 #include "base/event_loop.h"
 #include "base/file.h"
+#include "base/stop_signals.h"
 #include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "cli/run/history.h"
@@ -108,10 +109,10 @@ class LocalOperator {
         job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
         printer_(options.started, ranks(), core::ProcessesStarted(job.spec)) {
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
-    for (int signal : {SIGCHLD, SIGWINCH}) setup_.loop->OnSignal(signal, [] {});
+    for (const int signal : {SIGCHLD, SIGWINCH, SIGCONT}) setup_.loop->OnSignal(signal, [] {});
   }
 
   Result<int> Run() {
@@ -145,8 +146,13 @@ class LocalOperator {
 
   // ---- what happens ----
 
+  // A batch system may warn more than once, and asks for the end after it; only who has asked twice
+  // is in a hurry.
   void OnSignal(int signal) {
+    const bool warns = std::ranges::find(kWarningSignals, signal) != kWarningSignals.end();
+    const bool again = !warns && std::exchange(asked_to_stop_, true);
     if (stop_signal_ != 0) {
+      if (!again) return;
       KillAll();
       screen_.Event("killing every process");
       return;
@@ -393,7 +399,7 @@ class LocalOperator {
   // Until all is written, or somebody has had enough of waiting for a reader.
   void DrainScreen() {
     bool enough = false;
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [&enough] { enough = true; });
     }
     while (!screen_.drained() && !enough) RunOnce(kNever);
@@ -413,8 +419,9 @@ class LocalOperator {
   AgentProcesses agents_;
   gang::GangLink link_;
   LocalJob job_;
-  uint32_t first_epoch_ = 0;  // of this run
-  int stop_signal_ = 0;       // that asked for a stop
+  uint32_t first_epoch_ = 0;    // of this run
+  int stop_signal_ = 0;         // that asked for a stop
+  bool asked_to_stop_ = false;  // by another signal than a warning
   History history_;
   ProgressPrinter printer_;
   core::RateMeter rate_;

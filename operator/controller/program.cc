@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/stop_signals.h"
 #include "base/thread_annotations.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
@@ -129,8 +130,9 @@ class Operator {
         HttpPort::Start("--metrics-address", options_.metrics_address,
                         [this](const std::string& path) { return AnswerScrape(path); });
     if (!metrics.ok()) return metrics.error();
-    loop_->OnSignal(SIGTERM, [this] { Leave(core::kExitSuccess, "asked to stop"); });
-    loop_->OnSignal(SIGINT, [this] { Leave(core::kExitSuccess, "asked to stop"); });
+    for (const int number : kStopSignals) {
+      loop_->OnSignal(number, [this] { Leave(core::kExitSuccess, "asked to stop"); });
+    }
     Beat();
     if (!options_.namespaces.empty()) Watch("");
     for (const std::string& scope : Scopes()) Watch(scope);
@@ -435,7 +437,8 @@ int RunOperator(const Options& options) {
   // Before there are threads, which inherit the mask: signals come to the loop alone.
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int each : {SIGTERM, SIGINT, SIGPIPE}) sigaddset(&signals, each);
+  for (const int each : kStopSignals) sigaddset(&signals, each);
+  sigaddset(&signals, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A dozen threads that allocate little: arenas of their own would only hold what they freed.
   mallopt(M_ARENA_MAX, 2);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>
@@ -172,6 +173,18 @@ TEST_F(EventLoopTest, CallsBackForASignal) {
   raise(SIGUSR2);
   ASSERT_TRUE(RunUntil([&] { return seen > 0; }));
   EXPECT_EQ(seen, 10);
+}
+
+TEST_F(EventLoopTest, ASignalThatTheProcessIgnoresStaysIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  int seen = 0;
+  loop()->OnSignal(SIGHUP, [&] { ++seen; });
+  loop()->OnSignal(SIGUSR2, [&] { seen += 10; });
+  raise(SIGHUP);
+  raise(SIGUSR2);
+  ASSERT_TRUE(RunUntil([&] { return seen > 0; }));
+  EXPECT_EQ(seen, 10);
+  std::signal(SIGHUP, before);
 }
 
 TEST_F(EventLoopTest, RunsWhatOtherThreadsPostInTheOrderOfEach) {

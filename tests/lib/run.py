@@ -8,6 +8,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -45,6 +46,9 @@ def ranks(mark):
     return found
 
 
+# Signals that ask a run to stop.
+STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
+
 _started = []
 
 
@@ -57,10 +61,16 @@ def end_runs():
             process.wait()
 
 
+def begin_with(ignored):
+    """What a shell that runs the tests in its background ignores is not the run's to ignore."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+
 class Run:
     """One `lockstep run`, its report, and a mark in the environment of all that it starts."""
 
-    def __init__(self, folder, *arguments, variables=None):
+    def __init__(self, folder, *arguments, variables=None, ignores=()):
         _started.append(self)
         self.mark, self.folder = str(folder), folder
         self.report_file = folder / "report.json"
@@ -69,7 +79,7 @@ class Run:
         self.process = subprocess.Popen(
             [binary("lockstep"), "run", "--report", str(self.report_file), *NO_SPARES, *arguments],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+            stderr=subprocess.STDOUT, text=True, preexec_fn=lambda: begin_with(ignores))
 
     def wait_ranks(self, count, but_not_in=None):
         def up():

@@ -13,7 +13,9 @@
 #include <variant>
 
 #include "base/free_port.h"
+#include "base/stop_signals.h"
 #include "core/exit_codes.h"
+#include "core/failure/signals.h"
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "worker/agent/gang/gang_config.h"
@@ -68,9 +70,11 @@ Status Agent::Open(const std::string& executable) {
   if (!files.ok()) return files.error();
   files_ = std::move(*files);
   ranks_->FetchCaches();
-  for (int number : {SIGTERM, SIGINT}) {
-    loop_->OnSignal(number, [this] {
-      Log("told to stop");
+  const sigset_t stop = ContainerStopSignals();
+  for (int number = 1; number <= SIGRTMAX; ++number) {
+    if (sigismember(&stop, number) != 1) continue;
+    loop_->OnSignal(number, [this, number] {
+      Log("told to stop by " + core::SignalName(number));
       Do(member_->OnTerminate(Now(), config_.job.spec.grace_period));
     });
   }

@@ -24,6 +24,7 @@
 #include "base/net/route.h"
 #include "base/net/tcp.h"
 #include "base/process.h"
+#include "base/stop_signals.h"
 #include "base/text/line_buffer.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
@@ -61,7 +62,7 @@ class FarEnd {
     if (!agent.ok()) return agent.error();
     agent_ = std::move(*agent);
     if (prctl(PR_SET_DUMPABLE, 0) != 0) return ErrnoError("prctl", errno);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    for (const int signal : kStopSignals) {
       loop_->OnSignal(signal, [this] { Signal(SIGTERM); });
     }
     loop_->OnSignal(SIGCHLD, [] {});

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/stop_signals.h"
 #include "core/exit_codes.h"
 #include "worker/agent/ranks/descendants.h"
 
@@ -69,7 +70,8 @@ Time EnforceLease(LiveTable* table, pid_t agent) {
 int GuardMain(int argc, char** argv) {
   // Told, not asked for: the agent may be dead by now, and its place taken.
   const pid_t agent = argc > 2 ? static_cast<pid_t>(std::strtol(argv[2], nullptr, 10)) : 0;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
+  for (const int signal : kStopSignals) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
   prctl(PR_SET_NAME, "lockstep-guard");
   const UniqueFd agent_fd(static_cast<int>(syscall(SYS_pidfd_open, agent, 0)));
   const Result<std::unique_ptr<LiveTable>> table = LiveTable::Open(UniqueFd(kMemoryFd));

@@ -60,11 +60,12 @@ def test_spare_waits_and_exits_on_sigterm():
         assert spare.wait(timeout=60) == 0
 
 
-def test_agent_waiting_for_configuration_blocks_sigterm_and_sigint():
+def test_agent_waiting_for_configuration_blocks_every_signal_that_asks_it_to_stop():
     with subprocess.Popen([binary("lockstep-agent"), "--config-fd", "0"],
                           stdin=subprocess.PIPE) as agent:
         # It waits for its configuration.
-        for asked in signal.SIGTERM, signal.SIGINT:
+        for asked in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+                      signal.SIGUSR2, signal.SIGXCPU, signal.SIGPWR):
             wait_until(lambda n=asked: processes.has_signal(agent.pid, "SigBlk", n),
                        f"{asked.name} to be blocked")
         agent.kill()
