@@ -34,13 +34,14 @@ bool ReadSome(int fd, Take take) {
   return true;
 }
 
-// The whole lines of what is there; one that grows beyond its bound is cut. False at the end.
+// The whole lines of what is there; one that grows beyond its bound is cut, and has no end, as the
+// last one may not. False at the end.
 template <typename Take>
 bool ReadLines(int fd, LineBuffer& lines, Take take) {
   const bool more = ReadSome(fd, [&](std::string_view bytes) { lines.Append(bytes); });
-  while (const std::optional<std::string_view> line = lines.Next()) take(*line);
+  while (const std::optional<std::string_view> line = lines.Next()) take(*line, true);
   if ((!more || lines.overflow()) && !lines.rest().empty()) {
-    take(lines.rest());
+    take(lines.rest(), false);
     lines.Clear();
   }
   return more;
@@ -157,14 +158,15 @@ void AgentProcesses::WatchLog(const std::shared_ptr<Agent>& agent) {
 
 bool AgentProcesses::ReadOutput(Agent& agent) {
   std::string text;
-  const bool more = ReadLines(agent.process.output.get(), agent.output,
-                              [&](std::string_view line) { text.append(line) += '\n'; });
+  const bool more = ReadLines(
+      agent.process.output.get(), agent.output,
+      [&](std::string_view line, bool ended) { text.append(line).append(ended ? "\n" : ""); });
   if (!text.empty()) screen_->RankText(text);
   return more;
 }
 
 bool AgentProcesses::ReadLog(Agent& agent) {
-  return ReadLines(agent.process.log.get(), agent.log, [&](std::string_view line) {
+  return ReadLines(agent.process.log.get(), agent.log, [&](std::string_view line, bool) {
     if (agent.remote) {
       std::optional<core::AgentEnding> ending = core::ParseEndingLine(line);
       if (ending) agent.ending = std::move(ending);

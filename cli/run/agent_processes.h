@@ -68,7 +68,7 @@ class AgentProcesses {
   void FlushOutput();
 
  private:
-  static constexpr size_t kMaxLine = size_t{64} << 10;
+  static constexpr size_t kMaxLine = size_t{512} << 10;  // more than an agent's raw lines
   static constexpr Duration kKillPatience = seconds(10);
 
   struct Agent {

@@ -99,6 +99,8 @@ void Screen::Flush() {
   std::string text;
   if (drawn_ > 0) text += "\x1b[" + std::to_string(drawn_) + "F\x1b[J";
   text += above_;
+  // The last line of raw output may have no end.
+  if (!above_.empty() && above_.back() != '\n') text += '\n';
   for (const std::string& line : table_) text += line + "\n";
   drawn_ = table_.size();
   above_.clear();

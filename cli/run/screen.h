@@ -43,7 +43,7 @@ class Screen {
  public:
   Screen(EventLoop* loop, bool live, bool color);
 
-  // Whole lines with their ends, as agents wrote them.
+  // Lines with their ends, as agents wrote them; the last line of raw output may have none.
   void RankText(std::string_view lines);
   // One line without its end.
   void Event(const std::string& text);

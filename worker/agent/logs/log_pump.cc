@@ -15,6 +15,8 @@ namespace lockstep::agent {
 namespace {
 
 constexpr size_t kReadSize = size_t{64} << 10;
+// Programs read raw lines, and another rank's line between two pieces would spoil both.
+constexpr size_t kMaxRawLine = size_t{256} << 10;
 // A pipe holds 64 KiB, a megabyte at most; whoever still writes to it is not waited for.
 constexpr int kReadsAtDeath = 16;
 
@@ -62,6 +64,9 @@ void LogPump::Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd) {
   Close(rank, kStdout);
   Close(rank, kStderr);
   Rank& state = ranks_[rank] = {};
+  if (options_.format == core::LogFormat::kRaw) {
+    for (Source& source : state.sources) source.splitter = LineSplitter(kMaxRawLine);
+  }
   state.sources[kStdout].fd = std::move(stdout_fd);
   state.sources[kStderr].fd = std::move(stderr_fd);
   for (const Stream stream : {kStdout, kStderr}) {
@@ -90,8 +95,9 @@ bool LogPump::ReadSome(int rank, Stream stream) {
     files_->Append("rank-" + std::to_string(rank) + "." + NameOf(stream), bytes);
   }
   if (Shows(rank)) {
-    source.splitter.Feed(
-        bytes, [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+    source.splitter.Feed(bytes, BootTime(), [&](std::string_view line, Piece piece) {
+      Show(rank, stream, line, piece);
+    });
   }
   return true;
 }
@@ -102,7 +108,7 @@ void LogPump::Close(int rank, Stream stream) {
   loop_->Unwatch(source.fd.get());
   source.fd.reset();
   source.splitter.Finish(
-      [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+      [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
 }
 
 std::string LogPump::Finish(int rank) {
@@ -113,7 +119,7 @@ std::string LogPump::Finish(int rank) {
     }
     if (!found->second.sources[stream].fd.valid()) continue;
     found->second.sources[stream].splitter.Finish(
-        [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+        [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
   }
   return found->second.tail.Lines(kFailureTail);
 }
@@ -122,10 +128,8 @@ void LogPump::ShowFailed(int rank) {
   const auto found = ranks_.find(rank);
   if (options_.console != core::Console::kFailedOnly || found == ranks_.end()) return;
   LineSplitter lines;
-  const auto show = [&](std::string_view line, bool continues) {
-    Show(rank, kStderr, line, continues);
-  };
-  lines.Feed(found->second.tail.Lines(TextTail::kKept), show);
+  const auto show = [&](std::string_view line, Piece piece) { Show(rank, kStderr, line, piece); };
+  lines.Feed(found->second.tail.Lines(TextTail::kKept) + "\n", BootTime(), show);
   lines.Finish(show);
 }
 
@@ -141,15 +145,17 @@ bool LogPump::Shows(int rank) const {
   return true;
 }
 
-void LogPump::Show(int rank, Stream stream, std::string_view line, bool continues) {
-  console_->Write(Format(rank, stream, line, continues));
+void LogPump::Show(int rank, Stream stream, std::string_view line, Piece piece) {
+  const bool is_raw = options_.format == core::LogFormat::kRaw;
+  if (is_raw && piece == Piece::kState) return;  // a line that the process did not write
+  console_->Write(Format(rank, stream, line, piece));
 }
 
-std::string LogPump::Format(int rank, Stream stream, std::string_view line, bool continues) const {
-  const char* mark = continues ? " [the line goes on]" : "";
+std::string LogPump::Format(int rank, Stream stream, std::string_view line, Piece piece) const {
+  const char* mark = piece == Piece::kContinues ? " [the line goes on]" : "";
   switch (options_.format) {
     case core::LogFormat::kRaw:
-      return std::string(line) + "\n";
+      return std::string(line) + (piece == Piece::kLine ? "\n" : "");
     case core::LogFormat::kPrefix:
       return "[m" + std::to_string(options_.machine) + " r" + std::to_string(rank) + "] " +
              std::string(line) + mark + "\n";

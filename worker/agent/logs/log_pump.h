@@ -76,8 +76,8 @@ class LogPump : public prometheus::Collectable {
   // False: nothing more can be read for now, or ever.
   bool ReadSome(int rank, Stream stream);
   void Close(int rank, Stream stream);
-  void Show(int rank, Stream stream, std::string_view line, bool continues);
-  std::string Format(int rank, Stream stream, std::string_view line, bool continues) const;
+  void Show(int rank, Stream stream, std::string_view line, Piece piece);
+  std::string Format(int rank, Stream stream, std::string_view line, Piece piece) const;
   bool Shows(int rank) const;
 
   EventLoop* loop_;

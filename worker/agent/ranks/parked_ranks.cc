@@ -491,7 +491,7 @@ void ParkedRanks::OnReady(size_t local_rank, double seconds) {
 
 void ParkedRanks::ReadOutput(size_t local_rank, int fd, LineSplitter* splitter) {
   Parked& parked = parked_[local_rank];
-  const auto show = [&](std::string_view line, bool) {
+  const auto show = [&](std::string_view line, Piece) {
     if (++parked.lines_shown > kMostLinesShown) return;
     log_("prestart: local rank " + std::to_string(local_rank) + ": " + std::string(line));
   };
@@ -499,7 +499,7 @@ void ParkedRanks::ReadOutput(size_t local_rank, int fd, LineSplitter* splitter) 
   bool ended = false;
   for (int i = 0; i < kReadsAtOnce && ReadSome(fd, &text, &ended); ++i) {
     parked.printed += text.size();
-    splitter->Feed(text, show);
+    splitter->Feed(text, BootTime(), show);
   }
   if (ended) loop_->Unwatch(fd);
 }

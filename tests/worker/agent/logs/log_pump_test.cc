@@ -92,6 +92,13 @@ TEST_F(LogPumpTest, RawIsWhatTheProcessWrote) {
   EXPECT_EQ(shown(), "one\n");
 }
 
+TEST_F(LogPumpTest, RawAddsNoLineEnd) {
+  MakePump(core::Console::kAll, core::LogFormat::kRaw);
+  RunToItsEnd(3, "head -c 600000 /dev/zero | tr '\\0' x; echo; printf '{\"half\": '");
+  ASSERT_TRUE(RunUntil([&] { return shown().size() >= 600'010; }));
+  EXPECT_EQ(shown(), std::string(600'000, 'x') + "\n{\"half\": ");
+}
+
 TEST_F(LogPumpTest, JsonLinesAreValidWhateverTheProcessWrites) {
   MakePump(core::Console::kAll, core::LogFormat::kJson);
   RunToItsEnd(3, "printf 'quote \" \\377 end\\n' >&2");
