@@ -357,9 +357,7 @@ class LocalOperator {
     }
     screen_.Event(
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));
-    if (spec().logs.console != core::Console::kAll && !ending.stderr_tail.empty()) {
-      screen_.RankText(ending.stderr_tail + "\n");
-    }
+    for (const std::string& line : LastWordsLines(ending)) screen_.Event(line);
     const int exit_code = ExitCodeOf(status, stop_signal_);
     WriteReport(std::move(status), exit_code, now);
     agents_.FlushOutput();

@@ -1,5 +1,7 @@
 #include "cli/run/outcome.h"
 
+#include <sstream>
+
 #include "cli/run/history.h"
 #include "core/exit_codes.h"
 
@@ -42,6 +44,17 @@ std::string ClosingLine(const std::string& job, const core::JobStatus& status, s
   line += " (" + std::to_string(generations) +
           (generations == 1 ? " generation, " : " generations, ") + Brief(took) + ")";
   return line;
+}
+
+std::vector<std::string> LastWordsLines(const core::Failure& ending) {
+  if (ending.stderr_tail.empty()) return {};
+  std::vector<std::string> lines = {"last words of the root cause"};
+  if (ending.rank >= 0) lines[0] += ", rank " + std::to_string(ending.rank);
+  if (ending.machine >= 0) lines[0] += " on machine " + std::to_string(ending.machine);
+  lines[0] += ':';
+  std::istringstream text(ending.stderr_tail);
+  for (std::string line; std::getline(text, line);) lines.push_back("| " + line);
+  return lines;
 }
 
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 #define LOCKSTEP_CLI_RUN_OUTCOME_H_
 
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "core/status/status.h"
@@ -19,6 +20,10 @@ int ExitCodeOf(const core::JobStatus& status, int signal);
 // "job gpt failed: rank 3 ...; ... (2 generations, 1.3 s)".
 std::string ClosingLine(const std::string& job, const core::JobStatus& status, size_t generations,
                         Duration took);
+
+// What the process that is the root cause said last, marked; none where it said nothing. Below
+// everything else: ranks that lost it may have said more, and later.
+std::vector<std::string> LastWordsLines(const core::Failure& ending);
 
 }  // namespace lockstep::cli
 

@@ -70,7 +70,8 @@ struct Failure {
   int rank = -1;
   int exit_code = -1;       // 0..255; -1 when it died of a signal or no process is to blame
   int signal = 0;           // 0 when it exited by itself
-  Time at = kNever;         // when noticed, on its machine's clock; a root cause's: machine 0's
+  Time at = kNever;         // when it began, as far as noticed, on its machine's clock; a root
+                            // cause's: machine 0's
   bool by_itself = false;   // before its machine had signalled it
   std::string message;      // one sentence for people, naming machine, rank and code or signal
   std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB

@@ -15,13 +15,16 @@ inline constexpr std::string_view kDaemonExited = "the launcher's daemon exited 
 
 enum class PeerLoss : uint8_t {
   kNone,
-  kLastWords,  // a framework's own sentence for it is among its last lines; a program may print it
-               // for reasons of its own
+  kLastWords,  // its last words (last_words.h) name it as a framework, a language or the kernel
+               // does; a program may print that for reasons of its own
   kExitCode,   // exit code 75, which says nothing else
 };
 
 // Never of SIGKILL and faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE), which no peer's end leads to.
 PeerLoss LossOf(const Failure& failure);
+
+// Whether the last words in `text` are of a lost peer.
+bool NamesLostPeer(std::string_view text);
 
 // Such a signal: it came from outside, or from a fault of the process's own.
 bool IsNeverAReaction(const Failure& failure);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "core/exit_codes.h"
 
@@ -40,6 +42,17 @@ TEST(Outcome, OfASuccessIsZeroWhateverFailedOnTheWay) {
 TEST(Outcome, OfAFailureIsItsProcessesOwnCodeOrSignal) {
   EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessExit, 3, 0)), 0), 3);
   EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessSignal, -1, 9)), 0), 137);
+}
+
+TEST(Outcome, TheLastWordsOfTheRootCauseAreMarked) {
+  core::Failure failure = Of(Cause::kProcessExit, 1, 0);
+  EXPECT_TRUE(LastWordsLines(failure).empty());
+  failure.rank = 2;
+  failure.machine = 1;
+  failure.stderr_tail = "Traceback\n  step()\nValueError: bad";
+  EXPECT_EQ(LastWordsLines(failure),
+            (std::vector<std::string>{"last words of the root cause, rank 2 on machine 1:",
+                                      "| Traceback", "|   step()", "| ValueError: bad"}));
 }
 
 TEST(Outcome, WhereNoProcessSaysWhyTheCauseDoes) {

@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include "core/failure/last_words.h"
+
 namespace lockstep::core {
 namespace {
 
@@ -134,6 +136,44 @@ TEST(RootCauseTest, WhoseLastWordsAreOfALostPeerYieldsToTheDeathOfOneThatSaysNoS
     EXPECT_THAT(root.message, testing::StartsWith("rank 3 on machine 1 was killed by SIGABRT; "
                                                   "noticed before it: rank 0 on machine 0 "));
     EXPECT_THAT(root.message, testing::EndsWith(", whose last words are of a lost peer"));
+  }
+}
+
+// A home-made collective: every kind of first failure, of survivor and of order.
+TEST(RootCauseTest, IsTheRankThatFailedFirstWhateverItsPeersSayAndWhoeverIsGoneFirst) {
+  const std::string traceback = "Traceback (most recent call last):\n  File \"t.py\", line 1\n";
+  const char* causes[] = {"ValueError: bad shard",
+                          "KeyError: 'labels'",
+                          "MemoryError",
+                          "EOFError: Ran out of input",
+                          "OSError: [Errno 28] No space left",
+                          "torch.cuda.OutOfMemoryError: CUDA out of memory"};
+  const char* losses[] = {"ConnectionResetError: [Errno 104] Connection reset by peer",
+                          "BrokenPipeError: [Errno 32] Broken pipe",
+                          "ConnectionRefusedError: [Errno 111] Connection refused",
+                          "EOFError",
+                          "RuntimeError: [pair.cc:525] Connection closed by peer [10.0.0.1]",
+                          "mpi4py.MPI.Exception: MPI_ERR_PROC_FAILED: Process Failure"};
+  for (const char* cause : causes) {
+    for (const char* loss : losses) {
+      for (const int gone : {-250, -13, 0, 13, 250}) {  // the survivor, after the first one's end
+        Failure first = Exited(5, 1, kStop);
+        first.stderr_tail = traceback + cause;
+        Failure survivor = Exited(0, 1, kStop + milliseconds(gone));
+        survivor.stderr_tail = traceback + loss;
+        const Failure root = FindRootCause({Fate(0, {survivor}), Fate(1, {first})});
+        EXPECT_EQ(root.rank, 5) << cause << "; " << loss << "; " << gone;
+      }
+    }
+    // Its peers say what no table knows: then who began to die first.
+    for (const int words : {1, 13, 200}) {
+      Failure first = Exited(5, 1, BeganToDie(Exited(5, 1, kStop), kStop - milliseconds(words)));
+      first.stderr_tail = traceback + cause;
+      Failure survivor = Exited(0, 1, kStop - milliseconds(words) + milliseconds(1));
+      survivor.stderr_tail = traceback + "RuntimeError: the ring is broken";
+      const Failure root = FindRootCause({Fate(0, {survivor}), Fate(1, {first})});
+      EXPECT_EQ(root.rank, 5) << cause << "; " << words;
+    }
   }
 }
 

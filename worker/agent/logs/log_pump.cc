@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kReadSize = size_t{64} << 10;
 // Programs read raw lines, and another rank's line between two pieces would spoil both.
 constexpr size_t kMaxRawLine = size_t{256} << 10;
+constexpr size_t kMostHeld = size_t{64} << 10;  // of one rank
 // A pipe holds 64 KiB, a megabyte at most; whoever still writes to it is not waited for.
 constexpr int kReadsAtDeath = 16;
 
@@ -38,7 +39,9 @@ const char* NameOf(size_t stream) { return stream == 0 ? "stdout" : "stderr"; }
 }  // namespace
 
 LogPump::LogPump(EventLoop* loop, LogPumpOptions options, Console* console, LogFiles* files)
-    : loop_(loop), options_(options), console_(console), files_(files) {}
+    : loop_(loop), options_(options), console_(console), files_(files), hold_timer_(loop, [this] {
+        ShowOverdue();
+      }) {}
 
 LogPump::~LogPump() {
   for (auto& [rank, state] : ranks_) {
@@ -53,6 +56,7 @@ void LogPump::StartGeneration(const std::string& generation, const std::set<int>
     if (kept.contains(rank)) continue;
     Close(rank, kStdout);
     Close(rank, kStderr);
+    ShowHeld(rank, false);
   }
   std::erase_if(ranks_, [&](const auto& entry) { return !kept.contains(entry.first); });
   generation_ = generation;
@@ -63,6 +67,7 @@ void LogPump::Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd) {
   // Of a process before it, whose children may hold them still.
   Close(rank, kStdout);
   Close(rank, kStderr);
+  ShowHeld(rank, false);
   Rank& state = ranks_[rank] = {};
   if (options_.format == core::LogFormat::kRaw) {
     for (Source& source : state.sources) source.splitter = LineSplitter(kMaxRawLine);
@@ -90,7 +95,10 @@ bool LogPump::ReadSome(int rank, Stream stream) {
   const std::string_view bytes(buffer.data(), static_cast<size_t>(got));
   bytes_read_ += bytes.size();
   lines_read_ += static_cast<uint64_t>(std::ranges::count(bytes, '\n'));
-  if (stream == kStderr) state.tail.Feed(bytes);
+  if (stream == kStderr) {
+    state.tail.Feed(bytes);
+    state.words.Feed(bytes, BootTime());
+  }
   if (files_ != nullptr) {
     files_->Append("rank-" + std::to_string(rank) + "." + NameOf(stream), bytes);
   }
@@ -100,6 +108,18 @@ bool LogPump::ReadSome(int rank, Stream stream) {
     });
   }
   return true;
+}
+
+void LogPump::ReadAll(int rank, Stream stream) {
+  for (int i = 0; i < kReadsAtDeath && ReadSome(rank, stream); ++i) {
+  }
+}
+
+Time LogPump::WordsBegan(int rank) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return kNever;
+  ReadAll(rank, kStderr);
+  return found->second.words.began();
 }
 
 void LogPump::Close(int rank, Stream stream) {
@@ -115,8 +135,7 @@ std::string LogPump::Finish(int rank) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return {};
   for (const Stream stream : {kStdout, kStderr}) {
-    for (int i = 0; i < kReadsAtDeath && ReadSome(rank, stream); ++i) {
-    }
+    ReadAll(rank, stream);
     if (!found->second.sources[stream].fd.valid()) continue;
     found->second.sources[stream].splitter.Finish(
         [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
@@ -128,7 +147,9 @@ void LogPump::ShowFailed(int rank) {
   const auto found = ranks_.find(rank);
   if (options_.console != core::Console::kFailedOnly || found == ranks_.end()) return;
   LineSplitter lines;
-  const auto show = [&](std::string_view line, Piece piece) { Show(rank, kStderr, line, piece); };
+  const auto show = [&](std::string_view line, Piece piece) {
+    console_->Write(Format(rank, kStderr, line, piece));
+  };
   lines.Feed(found->second.tail.Lines(TextTail::kKept) + "\n", BootTime(), show);
   lines.Finish(show);
 }
@@ -145,9 +166,52 @@ bool LogPump::Shows(int rank) const {
   return true;
 }
 
+// Machines that lost a peer say so at length, all at once, over what the peer itself said.
+bool LogPump::Hold(int rank, Stream stream, std::string_view line) {
+  if (options_.format != core::LogFormat::kPrefix || stream != kStderr) return false;
+  Rank& state = ranks_[rank];
+  if (state.held_until == kNever) {
+    if (!core::BeginsLastWords(line)) return false;
+    state.held_until = BootTime() + core::kWordsBeforeEnd;
+    if (!hold_timer_.armed()) hold_timer_.WakeAt(state.held_until);
+  }
+  state.held.emplace_back(line);
+  state.held_bytes += line.size();
+  if (state.held_bytes > kMostHeld) ShowHeld(rank, false);
+  return true;
+}
+
+void LogPump::ShowHeld(int rank, bool folded) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return;
+  std::vector<std::string> held = std::exchange(found->second.held, {});
+  found->second.held_bytes = 0;
+  found->second.held_until = kNever;
+  if (folded && held.size() > 1) {
+    const auto last = std::ranges::find_if(held.rbegin(), held.rend(),
+                                           [](const std::string& line) { return !line.empty(); });
+    const std::string words = last == held.rend() ? "" : ": " + *last;
+    held = {"lost a peer" + words + " (" + std::to_string(held.size()) + " lines are folded here)"};
+  }
+  for (const std::string& line : held) {
+    console_->Write(Format(rank, kStderr, line, Piece::kLine));
+  }
+}
+
+// Who lives on has handled it.
+void LogPump::ShowOverdue() {
+  Time next = kNever;
+  for (auto& [rank, state] : ranks_) {
+    if (state.held_until <= BootTime()) ShowHeld(rank, false);
+    next = std::min(next, state.held_until);
+  }
+  hold_timer_.WakeAt(next);
+}
+
 void LogPump::Show(int rank, Stream stream, std::string_view line, Piece piece) {
   const bool is_raw = options_.format == core::LogFormat::kRaw;
   if (is_raw && piece == Piece::kState) return;  // a line that the process did not write
+  if (Hold(rank, stream, line)) return;
   console_->Write(Format(rank, stream, line, piece));
 }
 

@@ -20,7 +20,10 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/time.h"
 #include "base/unique_fd.h"
+#include "base/wake_timer.h"
+#include "core/failure/last_words.h"
 #include "core/model/spec.h"
 #include "worker/agent/logs/console.h"
 #include "worker/agent/logs/line_splitter.h"
@@ -56,6 +59,12 @@ class LogPump : public prometheus::Collectable {
   // The rank's process is dead: takes what it left in the pipes and returns the last lines of its
   // stderr. Pipes that a process of its own still holds are read on.
   std::string Finish(int rank);
+  // When a rank began to say of what it fails (core/failure/last_words.h); kNever: it did not.
+  // Reads what is in its stderr first.
+  Time WordsBegan(int rank);
+  // What it said of its failure, which is held back (kPrefix) until it is known what that was: in
+  // full, or `folded` into one line. Later lines are shown as they come.
+  void ShowHeld(int rank, bool folded);
   // Its generation failed by it: with console FailedOnly its last lines are shown now.
   void ShowFailed(int rank);
 
@@ -71,14 +80,22 @@ class LogPump : public prometheus::Collectable {
   struct Rank {
     std::array<Source, 2> sources;
     TextTail tail;
+    core::LastWordsClock words;
+    std::vector<std::string> held;  // lines of stderr from where its last words begin
+    size_t held_bytes = 0;
+    Time held_until = kNever;  // kNever: lines are shown as they come
   };
 
   // False: nothing more can be read for now, or ever.
   bool ReadSome(int rank, Stream stream);
+  void ReadAll(int rank, Stream stream);
   void Close(int rank, Stream stream);
   void Show(int rank, Stream stream, std::string_view line, Piece piece);
   std::string Format(int rank, Stream stream, std::string_view line, Piece piece) const;
   bool Shows(int rank) const;
+  // Whether the line is held back.
+  bool Hold(int rank, Stream stream, std::string_view line);
+  void ShowOverdue();
 
   EventLoop* loop_;
   LogPumpOptions options_;
@@ -88,6 +105,7 @@ class LogPump : public prometheus::Collectable {
   std::map<int, Rank> ranks_;
   uint64_t lines_read_ = 0;
   uint64_t bytes_read_ = 0;
+  WakeTimer hold_timer_;
 };
 
 }  // namespace lockstep::agent

@@ -12,6 +12,7 @@
 #include "base/free_port.h"
 #include "base/text/endpoint.h"
 #include "core/exit_codes.h"
+#include "core/failure/last_words.h"
 #include "core/failure/peer_loss.h"
 #include "core/model/launch.h"
 #include "worker/agent/evidence/process_environment.h"
@@ -28,6 +29,8 @@ namespace {
 // The loop stands still as long, and so does the next generation.
 constexpr Duration kClearCachesWithin = milliseconds(200);
 constexpr Duration kOrphansLook = milliseconds(2);
+// How long a rank that has said why it fails may clean up before a stop signals it.
+constexpr Duration kEndsWithin = milliseconds(300);
 
 int ExitCodeOf(const SpawnFailure& failure) {
   return failure.not_found() ? core::kExitCommandNotFound : core::kExitNotExecutable;
@@ -499,12 +502,24 @@ void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32
   if (generation == generation_ && generation_.exists()) {
     mpi_.Stop();
     std::set<pid_t> pids;
+    EndingLeaders ending{.until = std::min(BootTime() + kEndsWithin, table_->lease_end())};
     for (const RankView& view : views_) {
-      if (view.pid != 0 && spared.contains(view.rank)) pids.insert(view.pid);
+      if (view.pid == 0) continue;
+      if (spared.contains(view.rank)) {
+        pids.insert(view.pid);
+      } else if (SaysWhyItFails(static_cast<int>(view.rank))) {
+        ending.pids.insert(view.pid);
+      }
     }
-    return processes_.Stop(kill_at, pids);
+    return processes_.Stop(kill_at, pids, ending);
   }
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
+}
+
+// It may be the reason for this stop, though a peer of it was gone before it.
+bool LocalRanks::SaysWhyItFails(int rank) {
+  const Time began = logs_->WordsBegan(rank);
+  return began != kNever && BootTime() - began <= core::kWordsBeforeEnd;
 }
 
 bool LocalRanks::CanKeep(uint32_t rank) const {
@@ -528,6 +543,9 @@ void LocalRanks::SweepSharedMemory() {
 void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
+  death.at = core::BeganToDie(death, logs_->WordsBegan(death.rank));
+  const bool has_peers = job_.spec.num_machines * core::ProcessesStarted(job_.spec) > 1;
+  logs_->ShowHeld(death.rank, has_peers && core::NamesLostPeer(death.stderr_tail));
   views_[rank - RankOf(0)].pid = 0;
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
   const bool failed = mpi_.Judge(rank - RankOf(0), &death);

@@ -148,6 +148,7 @@ class LocalRanks {
   void SweepSharedMemory();
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
+  bool SaysWhyItFails(int rank);
   // `rank` -1: of none.
   void Fail(int64_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;

@@ -31,6 +31,7 @@ ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
       table_(table),
       handlers_(std::move(handlers)),
       kill_timer_(loop, [this] { KillAll(); }),
+      ending_timer_(loop, [this] { SignalEnding(); }),
       unkillable_timer_(loop, [this] { ReportUnkillable(); }),
       reap_timer_(loop, [this] { Reap(); }),
       sweep_timer_(loop, [this] { Sweep(); }) {
@@ -89,6 +90,7 @@ void ProcessSet::OnExit(pid_t pid) {
   loop_->Unwatch(found->second.pidfd.get());
   leaders_.erase(found);
   if (spared_.erase(pid) > 0) left_out_.erase(pid);
+  ending_.erase(pid);
   table_->Remove(pid);
   ReapLater();
   if (stopping_) ScheduleSweep();
@@ -157,12 +159,18 @@ void ProcessSet::TakeInSpared() {
   for (const pid_t pid : std::exchange(spared_, {})) left_out_.erase(pid);
 }
 
-void ProcessSet::Stop(Time kill_at, const std::set<pid_t>& spared) {
+void ProcessSet::Stop(Time kill_at, const std::set<pid_t>& spared, const EndingLeaders& ending) {
   const bool now = kill_at <= BootTime();
   const bool fewer = Spare(spared);
   if (!stopping_) {
     stopping_ = true;
+    if (ending.until > BootTime()) {
+      ending_ = ending.pids;
+      ending_timer_.WakeAt(ending.until);
+    }
     if (!now) SignalGroups(SIGTERM);
+  } else if (now) {
+    ending_.clear();
   }
   if (killing_ && !fewer) return ScheduleSweep();
   if (killing_ || now || leaders_.size() == spared_.size()) return KillAll();
@@ -172,14 +180,23 @@ void ProcessSet::Stop(Time kill_at, const std::set<pid_t>& spared) {
 }
 
 void ProcessSet::SignalGroups(int signal) {
-  for (auto& [pid, leader] : leaders_) {
-    if (spared_.contains(pid)) continue;
-    // One that was ending by itself, though we have not heard of it yet, was not signalled. Its
-    // peers may have found their connections to it ended, and their deaths may be the reason for
-    // this stop.
-    siginfo_t info{};
-    leader.signalled = leader.signalled || !(IsZombie(pid, &info) || IsEnding(pid));
-    kill(-pid, signal);
+  for (const auto& [pid, leader] : leaders_) {
+    if (!spared_.contains(pid) && !ending_.contains(pid)) SignalGroup(pid, signal);
+  }
+}
+
+void ProcessSet::SignalGroup(pid_t pid, int signal) {
+  // One that was ending by itself, though we have not heard of it yet, was not signalled. Its peers
+  // may have found their connections to it ended, and their deaths may be the reason for this stop.
+  siginfo_t info{};
+  Leader& leader = leaders_.at(pid);
+  leader.signalled = leader.signalled || !(IsZombie(pid, &info) || IsEnding(pid));
+  kill(-pid, signal);
+}
+
+void ProcessSet::SignalEnding() {
+  for (const pid_t pid : std::exchange(ending_, {})) {
+    if (leaders_.contains(pid)) SignalGroup(pid, killing_ ? SIGKILL : SIGTERM);
   }
 }
 
@@ -232,6 +249,7 @@ void ProcessSet::Sweep() {
     before = std::exchange(children, OwnChildren());
   }
   unkillable_timer_.Cancel();
+  ending_timer_.Cancel();
   stopping_ = false;
   killing_ = false;
   kill_at_ = kNever;

@@ -38,6 +38,12 @@
 
 namespace lockstep::agent {
 
+// Leaders that are ending by themselves, which is not seen yet: none is signalled before.
+struct EndingLeaders {
+  std::set<pid_t> pids = {};
+  Time until{};
+};
+
 class ProcessSet {
  public:
   struct Handlers {
@@ -86,7 +92,7 @@ class ProcessSet {
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time, or less that is spared: leaders that are left alone, with what descends
   // from them, for the next generation. on_gone follows, at the earliest at the end of this round.
-  void Stop(Time kill_at, const std::set<pid_t>& spared = {});
+  void Stop(Time kill_at, const std::set<pid_t>& spared = {}, const EndingLeaders& ending = {});
   // Another generation begins, of which those that were spared are.
   void TakeInSpared();
 
@@ -104,6 +110,8 @@ class ProcessSet {
   void OnExit(pid_t pid);
   void OnChildSignal();
   void SignalGroups(int signal);
+  void SignalGroup(pid_t pid, int signal);
+  void SignalEnding();
   // Kills what is spared no more; whether there was anything.
   bool Spare(const std::set<pid_t>& spared);
   void KillAll();
@@ -121,11 +129,13 @@ class ProcessSet {
   pid_t guard_ = 0;
   std::set<pid_t> left_out_;  // the guard, too, and spared_
   std::set<pid_t> spared_;    // leaders
+  std::set<pid_t> ending_;    // leaders that this stop does not signal yet
   std::map<pid_t, Leader> leaders_;
   bool stopping_ = false;
   bool killing_ = false;  // SIGKILL has been sent, and is sent to whatever shows up
   Time kill_at_ = kNever;
   WakeTimer kill_timer_;
+  WakeTimer ending_timer_;
   WakeTimer unkillable_timer_;
   WakeTimer reap_timer_;
   WakeTimer sweep_timer_;

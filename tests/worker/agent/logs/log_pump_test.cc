@@ -99,6 +99,45 @@ TEST_F(LogPumpTest, RawAddsNoLineEnd) {
   EXPECT_EQ(shown(), std::string(600'000, 'x') + "\n{\"half\": ");
 }
 
+TEST_F(LogPumpTest, TellsWhenARankBeganToSayWhyItFails) {
+  MakePump(core::Console::kRankZero, core::LogFormat::kPrefix);
+  const Time before = BootTime();
+  RunToItsEnd(3, "echo epoch >&2; echo 'Traceback (most recent call last):' >&2; echo x >&2");
+  EXPECT_GE(pump_->WordsBegan(3), before);
+  EXPECT_LE(pump_->WordsBegan(3), BootTime());
+  RunToItsEnd(4, "echo epoch >&2");
+  EXPECT_EQ(pump_->WordsBegan(4), kNever);
+}
+
+constexpr const char* kFails =
+    "echo epoch >&2; echo 'Traceback (most recent call last):' >&2; echo ' step()' >&2; "
+    "echo 'EOFError' >&2";
+
+TEST_F(LogPumpTest, WhatARankSaysOfItsFailureIsShownOnceItIsKnownWhatItWas) {
+  MakePump(core::Console::kAll, core::LogFormat::kPrefix);
+  RunToItsEnd(3, kFails);
+  EXPECT_EQ(shown(), "[m1 r3] epoch\n");
+  pump_->ShowHeld(3, false);
+  ASSERT_TRUE(RunUntil([&] { return shown().ends_with("EOFError\n"); }));
+  EXPECT_EQ(shown(),
+            "[m1 r3] epoch\n[m1 r3] Traceback (most recent call last):\n"
+            "[m1 r3]  step()\n[m1 r3] EOFError\n");
+}
+
+TEST_F(LogPumpTest, TheEchoOfAPeersLossIsOneLine) {
+  MakePump(core::Console::kAll, core::LogFormat::kPrefix);
+  RunToItsEnd(3, kFails);
+  pump_->ShowHeld(3, true);
+  const std::string folded = "[m1 r3] lost a peer: EOFError (3 lines are folded here)\n";
+  EXPECT_TRUE(RunUntil([&] { return shown() == "[m1 r3] epoch\n" + folded; }));
+}
+
+TEST_F(LogPumpTest, ARankThatLivesOnHasItsTracebackShown) {
+  MakePump(core::Console::kAll, core::LogFormat::kPrefix);
+  Run(3, std::string(kFails) + "; exec sleep 1000");
+  EXPECT_TRUE(RunUntil([&] { return shown().ends_with("EOFError\n"); }));
+}
+
 TEST_F(LogPumpTest, JsonLinesAreValidWhateverTheProcessWrites) {
   MakePump(core::Console::kAll, core::LogFormat::kJson);
   RunToItsEnd(3, "printf 'quote \" \\377 end\\n' >&2");

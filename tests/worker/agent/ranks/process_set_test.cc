@@ -71,6 +71,36 @@ TEST_F(ProcessSetTest, AStopSparesALeaderAndItsChildrenUntilAnotherDoesNot) {
   ExpectAllGone();
 }
 
+TEST_F(ProcessSetTest, AStopLetsOneThatIsEndingByItselfEndBeforeItSignalsIt) {
+  const pid_t ending = Start(0, "echo ready; exec sleep 1000");
+  Start(1, "echo ready; exec sleep 1000");
+  processes_.Stop(BootTime(), {}, {.pids = {ending}, .until = BootTime() + minutes(1)});
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
+  EXPECT_EQ(deaths_[0].rank, 1);
+  EXPECT_FALSE(deaths_[0].by_itself);
+  kill(ending, SIGUSR1);  // it ends, for whatever reason
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_EQ(deaths_[1].rank, 0);
+  EXPECT_TRUE(deaths_[1].by_itself);
+}
+
+TEST_F(ProcessSetTest, OneThatDoesNotEndIsKilledWithTheOthersAfterAWhile) {
+  const pid_t ending = Start(0, "echo ready; exec sleep 1000");
+  Start(1, "echo ready; exec sleep 1000");
+  processes_.Stop(BootTime(), {}, {.pids = {ending}, .until = BootTime() + milliseconds(50)});
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_FALSE(deaths_[0].by_itself || deaths_[1].by_itself);
+}
+
+TEST_F(ProcessSetTest, ASecondStopAtOnceKillsWhatIsEndingToo) {
+  const pid_t ending = Start(0, "echo ready; exec sleep 1000");
+  Start(1, "trap '' TERM; echo ready; sleep 1000");
+  processes_.Stop(BootTime() + minutes(1), {},
+                  {.pids = {ending}, .until = BootTime() + minutes(1)});
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+}
+
 TEST_F(ProcessSetTest, OneThatIsSparedNoMoreIsKilledInTheMidstOfAStop) {
   const pid_t kept = Start(0, "echo ready; exec sleep 1000");
   const pid_t late = Start(1, "trap '' TERM; echo ready; sleep 1000");
