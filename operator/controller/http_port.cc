@@ -5,6 +5,7 @@
 
 #include "base/text/ascii.h"
 #include "base/text/endpoint.h"
+#include "base/thread.h"
 
 namespace lockstep::control {
 namespace {
@@ -34,7 +35,9 @@ Result<std::unique_ptr<HttpPort>> HttpPort::Start(const std::string& option,
     return Error::Unavailable("cannot listen on " + address + " (" + listens.error().message +
                               "); give another " + option + ", IP:PORT or PORT");
   }
-  port->thread_ = std::thread([loop = port->loop_.get()] { loop->Run(); });
+  Result<std::thread> thread = StartThread([loop = port->loop_.get()] { loop->Run(); });
+  if (!thread.ok()) return thread.error();
+  port->thread_ = std::move(*thread);
   return port;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text/json.h"
 #include "worker/collectives/store/blame.h"
 
@@ -103,12 +104,14 @@ void KeepNewest(Dumps* dumps) {
 
 Result<Dumps> ReadAll(const std::string& dir) {
   Dumps dumps;
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, failed)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind("rank-", 0) != 0 || entry.path().extension() != ".json") continue;
-    if (Status read = Read(entry.path(), &dumps); !read.ok()) return read.error();
-  }
+  Status read;
+  const std::error_code failed =
+      ForEachEntry(dir, [&](const std::filesystem::directory_entry& entry) {
+        const std::string name = entry.path().filename();
+        if (name.rfind("rank-", 0) != 0 || entry.path().extension() != ".json") return;
+        if (read.ok()) read = Read(entry.path(), &dumps);
+      });
+  if (!read.ok()) return read.error();
   if (failed) return Error::NotFound("reading " + dir + ": " + failed.message());
   if (dumps.empty()) {
     return Error::NotFound("no rank-NNNNN.json in " + dir +

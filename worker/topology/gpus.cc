@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/folder.h"
 #include "base/text/ascii.h"
 #include "worker/topology/pci_path.h"
 #include "worker/topology/small_file.h"
@@ -98,11 +99,12 @@ std::vector<Gpu> DiscoverAmd(const std::string& root, std::string* source) {
 std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source) {
   const std::string devices = root + "/sys/bus/pci/devices";
   std::vector<std::string> addresses;
-  std::error_code ignored;  // no PCI bus: no GPUs
-  for (const fs::directory_entry& entry : fs::directory_iterator(devices, ignored)) {
+  // No PCI bus: no GPUs.
+  ForEachEntry(devices, [&addresses](const fs::directory_entry& entry) {
     if (IsNvidiaGpu(entry.path().string())) addresses.push_back(entry.path().filename().string());
-  }
+  });
   std::sort(addresses.begin(), addresses.end());
+  std::error_code ignored;
 
   std::vector<Gpu> gpus;
   bool guessed_minor = false;

@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/folder.h"
 #include "base/text/ascii.h"
 #include "worker/topology/pci_path.h"
 #include "worker/topology/small_file.h"
@@ -22,10 +23,10 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> Names(const std::string& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;  // not there: none
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+  // A folder that is not there has none.
+  ForEachEntry(folder, [&names](const fs::directory_entry& entry) {
     names.push_back(entry.path().filename().string());
-  }
+  });
   std::sort(names.begin(), names.end());
   return names;
 }

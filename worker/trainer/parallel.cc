@@ -4,7 +4,10 @@
 #include <cassert>
 #include <cstdint>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "base/thread.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -38,7 +41,7 @@ struct Threads::State {
   std::atomic<uint32_t> loop{0};  // what the threads sleep on
   std::atomic<uint32_t> left{0};  // blocks of this loop not yet done; what the caller sleeps on
   std::atomic<bool> stop{false};
-  std::vector<std::jthread> threads;
+  std::vector<std::thread> threads;
 
   bool Take(uint32_t of, size_t* block);
   void Work(uint32_t of);
@@ -84,14 +87,19 @@ void Threads::State::AwaitEnd() {
 
 Threads::Threads(int count) : state_(std::make_unique<State>()) {
   assert(count >= 1);
-  for (int i = 1; i < count; ++i) state_->threads.emplace_back([this] { state_->Serve(); });
+  // With fewer of them, where the system has no more, the same blocks take longer.
+  for (int i = 1; i < count; ++i) {
+    Result<std::thread> thread = StartThread([this] { state_->Serve(); });
+    if (!thread.ok()) break;
+    state_->threads.push_back(std::move(*thread));
+  }
 }
 
 Threads::~Threads() {
   state_->stop.store(true, std::memory_order_release);
   state_->loop.fetch_add(1, std::memory_order_acq_rel);
   state_->loop.notify_all();
-  state_->threads.clear();
+  for (std::thread& thread : state_->threads) thread.join();
 }
 
 int Threads::count() const { return static_cast<int>(state_->threads.size()) + 1; }

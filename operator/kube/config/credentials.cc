@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "base/wall_time.h"
 #include "operator/kube/config/credentials_exec.h"
 
@@ -45,7 +46,9 @@ Result<std::shared_ptr<Credentials>> Credentials::Create(ClientConfig config, Du
   bool changes = loaded->next != kNever || credentials->config_.exec;
   credentials->Take(std::move(*loaded));
   if (changes) {
-    credentials->thread_ = std::thread([raw = credentials.get()] { raw->Refresh(); });
+    Result<std::thread> thread = StartThread([raw = credentials.get()] { raw->Refresh(); });
+    if (!thread.ok()) return thread.error();
+    credentials->thread_ = std::move(*thread);
   }
   return credentials;
 }

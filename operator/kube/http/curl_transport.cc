@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/thread.h"
 #include "operator/kube/http/curl_transfer.h"
 #include "operator/kube/http/transport_factory.h"
 
@@ -46,7 +47,11 @@ class CurlTransport final : public Transport {
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS,
                       static_cast<long>(2 * endpoint_.options.connections + 16));
     if (endpoint_.options.connections > 1) loop_->Post([this] { Warm(); });
-    thread_ = std::thread([this] {
+  }
+
+  // Once, before anything is sent.
+  Status Start() {
+    Result<std::thread> thread = StartThread([this] {
       // OpenSSL writes to sockets whose peer may be gone; signals are other threads' business
       // anyway.
       sigset_t all;
@@ -54,9 +59,13 @@ class CurlTransport final : public Transport {
       pthread_sigmask(SIG_BLOCK, &all, nullptr);
       loop_->Run();
     });
+    if (!thread.ok()) return thread.error();
+    thread_ = std::move(*thread);
+    return {};
   }
 
   ~CurlTransport() override {
+    if (!thread_.joinable()) return;
     loop_->PostFromAnyThread([this] { End(); });
     thread_.join();
   }
@@ -253,9 +262,11 @@ Result<std::unique_ptr<Transport>> MakeCurlTransport(TransportParts parts) {
   if (!InitializeCurl()) return Error::Internal("libcurl cannot be initialized");
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
-  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(
+  auto transport = std::make_unique<CurlTransport>(
       EndpointOf(parts.server, parts.tls_server_name, std::move(parts.options)),
-      std::move(parts.credentials), std::move(*loop)));
+      std::move(parts.credentials), std::move(*loop));
+  if (Status started = transport->Start(); !started.ok()) return started.error();
+  return std::unique_ptr<Transport>(std::move(transport));
 }
 
 }  // namespace lockstep::kube

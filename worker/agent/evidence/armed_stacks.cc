@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/text/ascii.h"
 #include "base/unique_fd.h"
 #include "worker/topology/small_file.h"
@@ -97,13 +98,11 @@ std::string ReadFrom(const Armed& armed) {
 }  // namespace
 
 void RemoveLeftoverStacks(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::optional<pid_t> pid = ParseNumber<pid_t>(entry->path().filename().string());
-    if (pid && *pid > 0 && kill(*pid, 0) == 0) continue;
-    unlink(entry->path().c_str());
-  }
+  ForEachEntry(folder, [](const fs::directory_entry& entry) {
+    const std::optional<pid_t> pid = ParseNumber<pid_t>(entry.path().filename().string());
+    if (pid && *pid > 0 && kill(*pid, 0) == 0) return;
+    unlink(entry.path().c_str());
+  });
 }
 
 std::map<pid_t, std::string> AskForStacks(const std::string& folder, const std::vector<pid_t>& pids,

@@ -2,6 +2,9 @@
 
 #include <csignal>
 #include <memory>
+#include <utility>
+
+#include "base/thread.h"
 
 namespace lockstep::agent {
 
@@ -13,8 +16,10 @@ Result<std::unique_ptr<FileWorker>> FileWorker::Create(EventLoop* loop) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  raw->thread_ = std::thread([raw] { raw->Work(); });
+  Result<std::thread> thread = StartThread([raw] { raw->Work(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!thread.ok()) return thread.error();
+  raw->thread_ = std::move(*thread);
   return worker;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/crypto/sha256.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/time.h"
 #include "worker/agent/ranks/compile_caches.h"
 #include "worker/agent/ranks/python_command.h"
@@ -51,28 +52,30 @@ std::string Seconds(fs::file_time_type time) {
 // Distributions that are installed below a prefix, each with when: an image's are of one moment.
 std::set<std::string> Installed(const fs::path& prefix) {
   std::set<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& python : fs::directory_iterator(prefix / "lib", error)) {
-    if (!python.path().filename().string().starts_with("python3")) continue;
+  const auto add = [&](const fs::directory_entry& entry) {
+    const std::string kind = entry.path().extension();
+    if (kind != ".dist-info" && kind != ".egg-info") return;
+    std::error_code none;
+    const fs::file_time_type time = entry.last_write_time(none);
+    names.insert(entry.path().string() + " " + (none ? "" : Seconds(time)));
+  };
+  ForEachEntry(prefix / "lib", [&](const fs::directory_entry& python) {
+    if (!python.path().filename().string().starts_with("python3")) return;
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      std::error_code none;
-      for (const auto& entry : fs::directory_iterator(python.path() / packages, none)) {
-        const std::string kind = entry.path().extension();
-        if (kind != ".dist-info" && kind != ".egg-info") continue;
-        const fs::file_time_type time = entry.last_write_time(none);
-        names.insert(entry.path().string() + " " + (none ? "" : Seconds(time)));
-      }
+      ForEachEntry(python.path() / packages, add);
     }
-  }
+  });
   return names;
 }
 
 bool HasFiles(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.is_regular_file(error)) return true;
-  }
-  return false;
+  bool found = false;
+  ForEachEntryBelow(folder, [&found](const fs::directory_entry& entry) {
+    std::error_code unknown;
+    found = entry.is_regular_file(unknown);
+    return !found;
+  });
+  return found;
 }
 
 std::string KeyOf(const std::string& identity) {
@@ -84,13 +87,13 @@ std::string KeyOf(const std::string& identity) {
 // The oldest go, which no machine of this kind has added to for longest.
 void ForgetOldKinds(const fs::path& all) {
   std::vector<std::pair<fs::file_time_type, fs::path>> kinds;
-  std::error_code error;
-  for (const fs::directory_entry& kind : fs::directory_iterator(all, error)) {
+  ForEachEntry(all, [&kinds](const fs::directory_entry& kind) {
     std::error_code unknown;
     const fs::file_time_type time = fs::last_write_time(kind.path() / "identity", unknown);
     if (!unknown) kinds.emplace_back(time, kind.path());
-  }
+  });
   std::ranges::sort(kinds, std::greater());
+  std::error_code error;
   for (size_t i = kMostKinds; i < kinds.size(); ++i) fs::remove_all(kinds[i].second, error);
 }
 

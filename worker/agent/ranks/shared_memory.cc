@@ -8,8 +8,10 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/text/ascii.h"
 
 namespace lockstep::agent {
@@ -27,14 +29,12 @@ std::vector<SharedFile> FilesIn(const std::string& folder) {
   std::vector<SharedFile> files;
   struct stat root{};
   if (stat(folder.c_str(), &root) != 0) return files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
+  ForEachEntry(folder, [&](const fs::directory_entry& entry) {
     struct stat status{};
-    if (lstat(entry->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    if (status.st_dev != root.st_dev || status.st_uid != geteuid()) continue;
-    files.push_back({entry->path(), status.st_ino});
-  }
+    if (lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if (status.st_dev != root.st_dev || status.st_uid != geteuid()) return;
+    files.push_back({entry.path(), status.st_ino});
+  });
   return files;
 }
 
@@ -43,14 +43,12 @@ std::vector<SharedFile> FilesIn(const std::string& folder) {
 bool AddHeld(const fs::path& process, const std::string& folder, std::set<ino_t>* held) {
   struct stat root{};
   if (stat(folder.c_str(), &root) != 0) return false;
-  std::error_code error;
-  for (fs::directory_iterator entry(process / "fd", error), end; !error && entry != end;
-       entry.increment(error)) {
+  const std::error_code error = ForEachEntry(process / "fd", [&](const fs::directory_entry& entry) {
     struct stat status{};
-    if (stat(entry->path().c_str(), &status) == 0 && status.st_dev == root.st_dev) {
+    if (stat(entry.path().c_str(), &status) == 0 && status.st_dev == root.st_dev) {
       held->insert(status.st_ino);
     }
-  }
+  });
   if (error == std::errc::permission_denied) return false;
   std::ifstream maps(process / "maps");
   // RANGE RIGHTS OFFSET DEVICE INODE PATH; a device's name here may not be stat's, its path is.
@@ -67,14 +65,13 @@ bool AddHeld(const fs::path& process, const std::string& folder, std::set<ino_t>
 std::optional<std::set<ino_t>> HeldByOthers(const std::string& proc, const std::string& folder,
                                             const std::set<pid_t>& ours) {
   std::set<ino_t> held;
-  std::error_code error;
-  for (fs::directory_iterator entry(proc, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const auto pid = ParseNumber<pid_t>(entry->path().filename().string());
-    if (!pid || ours.contains(*pid)) continue;
-    if (!AddHeld(entry->path(), folder, &held)) return std::nullopt;
-  }
-  return held;
+  bool all_seen = true;
+  ForEachEntry(proc, [&](const fs::directory_entry& entry) {
+    const auto pid = ParseNumber<pid_t>(entry.path().filename().string());
+    if (!all_seen || !pid || ours.contains(*pid)) return;
+    all_seen = AddHeld(entry.path(), folder, &held);
+  });
+  return all_seen ? std::optional(std::move(held)) : std::nullopt;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/folder.h"
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
@@ -91,16 +92,16 @@ Result<Duration> SpareMemory::Enough() const {
 }
 
 std::optional<std::string> OpenAccelerator(const std::string& root, pid_t pid) {
-  std::error_code code;
-  std::filesystem::directory_iterator files(root + "/proc/" + std::to_string(pid) + "/fd", code);
-  for (; !code && files != std::filesystem::directory_iterator(); files.increment(code)) {
-    std::error_code gone;
-    std::string path = std::filesystem::read_symlink(files->path(), gone);
-    if (std::ranges::any_of(kAccelerators, [&](auto each) { return path.starts_with(each); })) {
-      return path;
-    }
-  }
-  return std::nullopt;
+  std::optional<std::string> found;
+  ForEachEntry(root + "/proc/" + std::to_string(pid) + "/fd",
+               [&found](const std::filesystem::directory_entry& file) {
+                 std::error_code gone;
+                 std::string path = std::filesystem::read_symlink(file.path(), gone);
+                 const bool is_one = std::ranges::any_of(
+                     kAccelerators, [&](auto each) { return path.starts_with(each); });
+                 if (is_one) found = std::move(path);
+               });
+  return found;
 }
 
 }  // namespace lockstep::agent

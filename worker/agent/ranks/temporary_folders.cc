@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/folder.h"
+
 namespace lockstep::agent {
 
 namespace fs = std::filesystem;
@@ -25,11 +27,9 @@ Result<std::string> TemporaryFolders::Make(core::Generation generation) const {
 }
 
 std::string TemporaryFolders::Begin(core::Generation generation) {
-  std::error_code ignored;
-  for (fs::directory_iterator entry(base_, ignored), end; !ignored && entry != end;
-       entry.increment(ignored)) {
-    if (entry->path().filename() != generation.ToString()) Remove(entry->path());
-  }
+  ForEachEntry(base_, [&](const fs::directory_entry& entry) {
+    if (entry.path().filename() != generation.ToString()) Remove(entry.path());
+  });
   Result<std::string> made = Make(generation);
   current_ = made.ok() ? *made : "";
   if (!made.ok() && !std::exchange(said_, true)) {

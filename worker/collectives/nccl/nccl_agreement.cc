@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/thread.h"
 #include "worker/collectives/nccl/nccl_handshake.h"
 #include "worker/collectives/store/failure.h"
 
@@ -20,7 +21,15 @@ NcclAgreement::NcclAgreement(Rendezvous& rendezvous, std::string generation, Tim
       deadline_(std::min(deadline, kNever - kTellTime) + kTellTime) {
   // Alone, there is nobody to agree with.
   if (rendezvous_.world() == 1) return;
-  thread_ = std::thread([this, failed = std::move(failed)] { Watch(failed); });
+  Result<std::thread> thread = StartThread([this, failed = std::move(failed)] { Watch(failed); });
+  if (thread.ok()) {
+    thread_ = std::move(*thread);
+    return;
+  }
+  error_ = Error{thread.error().kind,
+                 "rank " + std::to_string(rendezvous_.rank()) + ": " + thread.error().message};
+  [[maybe_unused]] const Status told =
+      rendezvous_.Set(RollKey(generation_, "over"), EncodeRoll(*error_));
 }
 
 NcclAgreement::~NcclAgreement() {
@@ -46,7 +55,7 @@ Status NcclAgreement::AwaitAll() {
 }
 
 Status NcclAgreement::Agree(const Status& own) {
-  if (!thread_.joinable()) return own;
+  if (!thread_.joinable()) return error_ ? Status(*error_) : own;
   const std::string rank = std::to_string(rendezvous_.rank());
   // What fails here fails in Watch, too, and a key that is set already was set by who came first.
   [[maybe_unused]] Status set;

@@ -38,7 +38,7 @@ class NcclAgreement {
   Rendezvous& rendezvous_;
   const std::string generation_;
   const Time deadline_;
-  std::optional<Error> error_;  // the thread's, until it is joined
+  std::optional<Error> error_;  // the thread's, until it is joined; without one, why
   std::thread thread_;
 };
 

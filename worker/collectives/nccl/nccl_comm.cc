@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/backoff.h"
+#include "base/thread.h"
 #include "core/exit_codes.h"
 #include "worker/collectives/connect.h"
 
@@ -40,6 +41,7 @@ struct NcclComm::State {
   void End(bool in_peace);
   void EndInPeace();
   void Bound(bool in_peace);
+  void LeaveBehind(bool in_peace, const std::string& why) REQUIRES(mutex);
 };
 
 NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library,
@@ -54,12 +56,14 @@ NcclComm::~NcclComm() {
     if (state.comm == nullptr && !state.ending) return;
     if (!state.ending) {
       state.ending = true;
-      StartEnding(/*in_peace=*/true);
+      const Status started = StartEnding(/*in_peace=*/true);
+      if (!started.ok()) state.LeaveBehind(/*in_peace=*/true, started.error().message);
     }
     while (!state.ended && !state.left_behind) state.changed.wait(state.mutex);
     left_behind = state.left_behind;
   }
-  bound_.join();
+  if (bound_.joinable()) bound_.join();
+  if (!helper_.joinable()) return;
   if (left_behind) {
     helper_.detach();
   } else {
@@ -160,15 +164,21 @@ void NcclComm::Abort() {
     state_->aborted = true;
     if (!state_->ending) {
       state_->ending = true;
-      StartEnding(/*in_peace=*/false);
+      const Status started = StartEnding(/*in_peace=*/false);
+      if (!started.ok()) state_->LeaveBehind(/*in_peace=*/false, started.error().message);
     }
   }
   state_->changed.notify_all();
 }
 
-void NcclComm::StartEnding(bool in_peace) {
-  helper_ = std::thread([state = state_, in_peace] { state->End(in_peace); });
-  bound_ = std::thread([state = state_, in_peace] { state->Bound(in_peace); });
+Status NcclComm::StartEnding(bool in_peace) {
+  Result<std::thread> bound = StartThread([state = state_, in_peace] { state->Bound(in_peace); });
+  if (!bound.ok()) return bound.error();
+  bound_ = std::move(*bound);
+  // Without it, the bound says what follows.
+  Result<std::thread> helper = StartThread([state = state_, in_peace] { state->End(in_peace); });
+  if (helper.ok()) helper_ = std::move(*helper);
+  return {};
 }
 
 bool NcclComm::State::Wait(Duration patience) {
@@ -223,20 +233,22 @@ void NcclComm::State::Bound(bool in_peace) {
       changed.wait_for(mutex, left);
     }
     if (ended) return;
-    const std::string leaves =
-        "this process leaves with exit code " + std::to_string(core::kExitPeerLost);
-    std::fprintf(
-        stderr,
-        "lockstep: NCCL did not end its communicator within %lld ms, and its threads cannot "
-        "be stopped: %s%s%s\n",
-        static_cast<long long>(duration_cast<milliseconds>(end_bound).count()),
-        in_peace ? "they are left behind, for all work was done" : leaves.c_str(),
-        last_error.empty() ? "" : ". Before that: ", last_error.c_str());
-    if (!in_peace) _exit(core::kExitPeerLost);
-    CudaDevice::AbandonAll();
-    left_behind = true;
+    LeaveBehind(in_peace, "NCCL did not end its communicator within " +
+                              std::to_string(duration_cast<milliseconds>(end_bound).count()) +
+                              " ms");
   }
   changed.notify_all();
+}
+
+void NcclComm::State::LeaveBehind(bool in_peace, const std::string& why) {
+  const std::string leaves =
+      "this process leaves with exit code " + std::to_string(core::kExitPeerLost);
+  std::fprintf(stderr, "lockstep: %s, and its threads cannot be stopped: %s%s%s\n", why.c_str(),
+               in_peace ? "they are left behind, for all work was done" : leaves.c_str(),
+               last_error.empty() ? "" : ". Before that: ", last_error.c_str());
+  if (!in_peace) _exit(core::kExitPeerLost);
+  CudaDevice::AbandonAll();
+  left_behind = true;
 }
 
 bool ThreadsLeftBehind() { return CudaDevice::AllAbandoned(); }

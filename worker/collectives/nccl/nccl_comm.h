@@ -67,7 +67,7 @@ class NcclComm {
 
   // All of it: the threads that end the communicator may outlive the NcclComm.
   struct State;
-  void StartEnding(bool in_peace);
+  Status StartEnding(bool in_peace);
 
   const std::shared_ptr<State> state_;
   std::thread helper_;  // ends the communicator

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "base/thread.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -34,6 +37,9 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const Options& options
     Result<UniqueFd> socket = ConnectTcp(options.address, options.port, patience);
     if (socket.ok()) {
       std::unique_ptr<StoreClient> client(new StoreClient(options, std::move(*socket)));
+      Result<std::thread> thread = StartThread([raw = client.get()] { raw->Run(); });
+      if (!thread.ok()) return thread.error();
+      client->thread_ = std::move(*thread);
       if (const std::optional<Status> ready = client->AwaitReady()) {
         if (!ready->ok()) return ready->error();
         return client;
@@ -62,7 +68,6 @@ StoreClient::StoreClient(Options options, UniqueFd socket)
          .first = static_cast<uint64_t>(options_.world),
          .key = std::string(kMagic),
          .value = options_.identity});
-  thread_ = std::thread([this] { Run(); });
 }
 
 StoreClient::~StoreClient() {
@@ -71,7 +76,7 @@ StoreClient::~StoreClient() {
     stop_ = true;
   }
   wake_.Signal();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::optional<Status> StoreClient::AwaitReady() {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/thread.h"
 #include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {
@@ -31,14 +32,17 @@ Message FailedMessage(const Failure& failure) {
 Result<std::unique_ptr<StoreServer>> StoreServer::Start(Options options) {
   Result<UniqueFd> listener = ListenTcp(options.address, options.port, options.world + 128);
   if (!listener.ok()) return listener.error();
-  return std::unique_ptr<StoreServer>(new StoreServer(std::move(options), std::move(*listener)));
+  std::unique_ptr<StoreServer> server(new StoreServer(std::move(options), std::move(*listener)));
+  Result<std::thread> thread = StartThread([raw = server.get()] { raw->Run(); });
+  if (!thread.ok()) return thread.error();
+  server->thread_ = std::move(*thread);
+  return server;
 }
 
 StoreServer::StoreServer(Options options, UniqueFd listener)
     : options_(std::move(options)),
       listener_(std::move(listener)),
-      ranks_(static_cast<size_t>(options_.world)),
-      thread_([this] { Run(); }) {}
+      ranks_(static_cast<size_t>(options_.world)) {}
 
 StoreServer::~StoreServer() {
   {
@@ -46,7 +50,7 @@ StoreServer::~StoreServer() {
     stop_ = true;
   }
   wake_.Signal();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   if (witness_.joinable()) witness_.join();
 }
 
@@ -260,7 +264,7 @@ void StoreServer::Late(const Connection& from, const Message& message) {
   late_ = Blame(progress, {from.rank, message.rank, message.value});
   if (!options_.witness) return Fail(*late_);
   late_until_ = now + options_.witness_time;
-  witness_ = std::thread([this] {
+  Result<std::thread> witness = StartThread([this] {
     std::string said = options_.witness();
     {
       const MutexLock lock(&mutex_);
@@ -268,6 +272,8 @@ void StoreServer::Late(const Connection& from, const Message& message) {
     }
     wake_.Signal();
   });
+  if (!witness.ok()) return Fail(*late_);
+  witness_ = std::move(*witness);
 }
 
 void StoreServer::HearWitness(Time now) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/folder.h"
 #include "worker/trainer/report/crc32c.h"
 
 namespace lockstep::trainer {
@@ -106,14 +107,13 @@ std::string HostName() {
 // names, and a restart within a second, or on a machine whose clock is behind, must come later.
 int64_t LastSecond(const std::string& dir) {
   int64_t last = 0;
-  std::error_code code;
-  for (fs::directory_iterator it(dir, code), end; !code && it != end; it.increment(code)) {
-    std::string name = it->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
+  ForEachEntry(dir, [&last](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) return;
     uint32_t second = 0;
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), second);
     last = std::max<int64_t>(last, second);
-  }
+  });
   return last;
 }
 

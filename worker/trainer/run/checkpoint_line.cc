@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
 #include "worker/trainer/checkpoint/output_file.h"
@@ -44,11 +45,10 @@ std::optional<uint64_t> ParseCommit(const std::string& name) {
 
 std::vector<fs::path> FoldersIn(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
-       at.increment(error)) {
-    if (at->is_directory(error)) found.push_back(at->path());
-  }
+  ForEachEntry(folder, [&found](const fs::directory_entry& entry) {
+    std::error_code gone;
+    if (entry.is_directory(gone)) found.push_back(entry.path());
+  });
   return found;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/thread.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -57,7 +58,13 @@ EvidenceSignal::EvidenceSignal(const std::string& socket_path, Record record)
     file_.reset();
     return;
   }
-  thread_ = std::thread([this] { Run(); });
+  Result<std::thread> thread = StartThread([this] { Run(); });
+  if (!thread.ok()) {  // the agent asks another way
+    file_.reset();
+    unlink(path.c_str());
+    return;
+  }
+  thread_ = std::move(*thread);
   struct sigaction action{};
   action.sa_handler = [](int) { Wake(kAsked); };
   action.sa_flags = SA_RESTART;

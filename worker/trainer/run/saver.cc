@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
+#include "base/thread.h"
 #include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
@@ -44,14 +46,20 @@ void Saver::ReportEnded() {
   while (auto ended = writer_.Poll()) Say(*ended);
 }
 
+EmptyPart::~EmptyPart() {
+  if (committing_.joinable()) committing_.join();
+}
+
 void EmptyPart::Commit(int64_t step) {
-  if (committing_.valid()) committing_.wait();
+  if (committing_.joinable()) committing_.join();
   const std::string folder = line_->MemoryFolderFor(step);
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   // Where it is refused, so is rank 0's, which says why.
-  committing_ = std::async(std::launch::async,
-                           [line = line_, folder] { static_cast<void>(line->Commit(folder)); });
+  const auto commit = [line = line_, folder] { static_cast<void>(line->Commit(folder)); };
+  Result<std::thread> thread = StartThread(commit);
+  if (!thread.ok()) return commit();  // it takes this thread's time, and rank 0 waits for it
+  committing_ = std::move(*thread);
 }
 
 }  // namespace lockstep::trainer

@@ -4,8 +4,8 @@
 #define LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
 
 #include <atomic>
-#include <future>
 #include <string>
+#include <thread>
 
 #include "base/time.h"
 #include "worker/trainer/checkpoint/async_writer.h"
@@ -50,13 +50,16 @@ class EmptyPart {
  public:
   // `line` outlives this.
   explicit EmptyPart(const CheckpointLine& line) : line_(&line) {}
+  ~EmptyPart();
+  EmptyPart(const EmptyPart&) = delete;
+  EmptyPart& operator=(const EmptyPart&) = delete;
 
   // Begins to commit it; waits first for the last one.
   void Commit(int64_t step);
 
  private:
   const CheckpointLine* line_;
-  std::future<void> committing_;
+  std::thread committing_;
 };
 
 }  // namespace lockstep::trainer

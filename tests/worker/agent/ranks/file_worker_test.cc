@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/base/loop_test_base.h"
+#include "tests/base/no_threads.h"
 
 namespace lockstep::agent {
 namespace {
@@ -44,6 +45,13 @@ TEST_F(FileWorkerTest, WorkThatStandsStillHoldsUpNoTimer) {
   EXPECT_FALSE(answered);
   release.set_value();
   EXPECT_TRUE(RunUntil([&] { return answered; }));
+}
+
+TEST_F(FileWorkerTest, IsAnErrorWhereTheSystemHasNoThreadLeft) {
+  const NoThreads none;
+  const auto worker = FileWorker::Create(loop());
+  ASSERT_FALSE(worker.ok());
+  EXPECT_EQ(worker.error().kind, ErrorKind::kUnavailable);
 }
 
 TEST_F(FileWorkerTest, EndsWithWorkInItsQueue) {
