@@ -131,6 +131,16 @@ Status WriteFileAtomically(const std::string& path, std::string_view text,
                     [text](int fd, const std::string& name) { return WriteAll(fd, text, name); });
 }
 
+Status OverwriteFile(const std::string& path, std::string_view text) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoError("opening " + path, errno);
+  if (Status written = WriteAll(fd.get(), text, path); !written.ok()) return written;
+  if (ftruncate(fd.get(), static_cast<off_t>(text.size())) != 0 || fsync(fd.get()) != 0) {
+    return ErrnoError("writing " + path, errno);
+  }
+  return {};
+}
+
 Status CopyFileAtomically(const std::string& from, const std::string& to,
                           const WriteOptions& options) {
   const Result<UniqueFd> source = OpenRegularFile(from);

@@ -36,7 +36,11 @@ struct WriteOptions {
 };
 Status WriteFileAtomically(const std::string& path, std::string_view text,
                            const WriteOptions& options = {});
-// The same with what another file holds, of whatever size; a block of it is in memory at a time.
+// In place, durably, of a file that is there and has room for the text: for a full disk. A power
+// cut meanwhile may leave half of it.
+Status OverwriteFile(const std::string& path, std::string_view text);
+// As WriteFileAtomically, with what another file holds, of whatever size; a block of it is in
+// memory at a time.
 Status CopyFileAtomically(const std::string& from, const std::string& to,
                           const WriteOptions& options = {});
 

@@ -79,10 +79,7 @@ Status AgentProcesses::Start(const core::AgentConfig& config, const Place& place
   if (place.by != Reach::kHere) return StartRemote(config, place);
   Result<place::SpawnedAgent> spawned = Spawn({"--config-fd", std::to_string(place::kConfigFd)});
   if (!spawned.ok()) return spawned.error();
-  // An agent that is gone will be told by its end.
-  [[maybe_unused]] const Status written =
-      WriteAll(spawned->config.get(), core::ToJson(config), "an agent's configuration");
-  spawned->config.reset();
+  place::TellConfig(*spawned, core::ToJson(config));
   auto agent = std::make_shared<Agent>();
   agent->machine = config.machine;
   agent->attempt = config.attempt;
@@ -222,7 +219,8 @@ void AgentProcesses::OnEnd(uint32_t machine) {
   if (agent->process.log.valid()) ReadLog(*agent);
   if (agent->remote) {
     end.confirmed = agent->ending.has_value();
-    end.termination = "";
+  } else {
+    end.termination = place::ReadLastMessage(agent->process);
   }
   if (agent->ending) {
     end.signal = agent->ending->signal;

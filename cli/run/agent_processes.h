@@ -32,11 +32,10 @@ struct AgentEnd {
   uint32_t attempt = 0;
   int code = -1;  // -1 when a signal ended it
   int signal = 0;
-  Time at{};               // when its end was seen
-  std::string last_words;  // of its own log
-  // Of an agent on another computer: the message that it left there.
-  std::optional<std::string> termination;
-  bool confirmed = true;  // false: its computer was lost, and it may be alive
+  Time at{};                // when its end was seen
+  std::string last_words;   // of its own log
+  std::string termination;  // the message that it left; "" for none
+  bool confirmed = true;    // false: its computer was lost, and it may be alive
 };
 
 struct AgentProcessesOptions {

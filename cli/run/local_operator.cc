@@ -43,15 +43,16 @@ constexpr Duration kLastRetry = milliseconds(100);
 // Each machine's steps change the status twice a second; with many of them people read slower.
 constexpr Duration kCalm = milliseconds(50);
 constexpr int kManyMachines = 8;
-constexpr size_t kMaxTermination = 2 * core::kMaxTerminationMessage;
 
-control::MachineEnd MachineEndOf(const AgentEnd& end, const Result<std::string>& termination) {
+control::MachineEnd MachineEndOf(const AgentEnd& end) {
   control::MachineEnd ended;
-  ended.exit_code = end.code;
+  // Else it is the code of ssh or srun, which lost its agent.
+  if (end.confirmed) ended.exit_code = end.code;
   ended.signal = end.signal;
   // An agent that could not be configured leaves no message, but says why.
-  const bool told = termination.ok() && !termination->empty();
-  ended.termination = core::LastBytes(told ? *termination : end.last_words, kMaxTermination);
+  ended.termination = end.termination.empty()
+                          ? core::LastBytes(end.last_words, core::kMaxTerminationMessage)
+                          : end.termination;
   if (end.signal == 0 && end.code != core::kExitConfiguration) ended.reason = end.last_words;
   return ended;
 }
@@ -172,11 +173,9 @@ class LocalOperator {
   }
 
   void OnEnd(const AgentEnd& end) {
-    if (end.machine >= kFirstSpare)
-      return job_.OnEnd(end.machine, MachineEndOf(end, std::string()));
+    if (end.machine >= kFirstSpare) return job_.OnEnd(end.machine, MachineEndOf(end));
     if (!end.confirmed) job_.OnLostTouch(end.machine, end.at);
-    job_.OnEnd(end.machine,
-               MachineEndOf(end, end.termination ? *end.termination : Termination(end)));
+    job_.OnEnd(end.machine, MachineEndOf(end));
     ends_.push_back(end);
     agents_.FlushOutput();
   }
@@ -191,11 +190,6 @@ class LocalOperator {
     if (!problem.empty() && problem != away_problem_) screen_.Event(problem);
     away_problem_ = problem;
     if (away.ok()) job_.HoldAway(*away);
-  }
-
-  // The message that an agent of this computer left.
-  Result<std::string> Termination(const AgentEnd& end) const {
-    return ReadFile(setup_.folder.TerminationFile(end.machine, end.attempt), kMaxTermination);
   }
 
   // ---- what is decided ----
@@ -284,8 +278,9 @@ class LocalOperator {
     return BootTime();
   }
 
-  // Of its decisions people are told which machines it replaces, for which one the others wait, and
-  // which ranks are started again alone; the rest the gang's own lines say.
+  // Of its decisions people are told which machines it replaces, for which one the others wait,
+  // which ranks are started again alone, and which checkpoint is not written; the rest the gang's
+  // own lines say.
   void PrintEvent(const control::EventNote& event) {
     if (event.reason == "Straggler" || event.reason == "Preflight" ||
         event.reason == control::kRankRestarted || event.reason == "Shrunk" ||

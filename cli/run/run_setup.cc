@@ -81,7 +81,6 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
   config.run_dir = *folder;
   config.checkpoint_path = checkpoint_path;
   config.log_path = job.spec.logs.path;
-  if (here) config.termination_path = setup.folder.TerminationFile(machine, attempt);
   if (IsLoopback(place.address)) config.interface = "lo";
   config.shares_computer = here;
   return config;

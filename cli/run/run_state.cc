@@ -12,6 +12,7 @@
 
 #include "base/crypto/uuid.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "core/failure/generation.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"
@@ -78,17 +79,16 @@ struct Generations {
 Generations FindGenerations(const std::string& folder, const std::string& job_uid) {
   Generations found;
   core::Generation last_other;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder + "/generations", error)) {
+  ForEachEntry(folder + "/generations", [&](const fs::directory_entry& entry) {
     const auto number = core::Generation::Parse(entry.path().filename().string());
-    if (!number.ok()) continue;
+    if (!number.ok()) return;
     found.last = std::max(found.last, *number);
     std::string uid = JobUidIn(entry.path().string());
     if (uid == job_uid) found.own = true;
-    if (uid.empty() || uid == job_uid || *number < last_other) continue;
+    if (uid.empty() || uid == job_uid || *number < last_other) return;
     last_other = *number;
     found.other = std::move(uid);
-  }
+  });
   return found;
 }
 
@@ -155,9 +155,10 @@ Result<uint32_t> RunState::RaiseEpoch() {
   }
   ++record_.epoch;
   if (!path_.empty()) {
-    Status status =
-        WriteFileAtomically(path_ + "/.lockstep/run.json", ToJson(record_), {.durable = true});
-    if (!status.ok()) return status.error();
+    const std::string file = path_ + "/.lockstep/run.json";
+    Status status = WriteFileAtomically(file, ToJson(record_), {.durable = true});
+    // A full disk has no room for a second file; the record never grows beyond its block.
+    if (!status.ok() && !OverwriteFile(file, ToJson(record_)).ok()) return status.error();
   }
   return record_.epoch;
 }

@@ -357,7 +357,8 @@ inline constexpr auto kFields<Termination> = std::tuple(
     Field{"needsEpoch", &Termination::needs_epoch},
     Field{"reason", &Termination::reason, Always{}, CutTo{kMaxBodyText}},
     Field{"lastFailure", &Termination::failure, Always{}},
-    Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress});
+    Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress},
+    Field{"unwritten", &Termination::unwritten, CutTo{kMaxBodyText / 4}});
 
 }  // namespace lockstep::core
 

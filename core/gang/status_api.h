@@ -107,6 +107,7 @@ struct Termination {
   Failure failure;
   std::optional<Counters> counters;      // machine 0 tells them
   std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
+  std::string unwritten;                 // as in GangStatus; machine 0 tells it
 };
 inline constexpr size_t kMaxTerminationMessage = 3500;
 std::string ToJson(const Termination& termination);

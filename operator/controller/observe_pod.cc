@@ -48,6 +48,12 @@ MachineEnd EndOf(const PodView& pod) {
   end.asked_for = pod.disruption.empty() ? pod.reason : pod.disruption;
   end.rejected = IsOneOf(pod.reason, kRejections) || pod.reason.starts_with(kOutOf);
   end.misaligned = IsOneOf(pod.reason, kMisalignments);
+  // Kubernetes says so only if every container exited with 0.
+  if (!end.agent_ran && pod.phase == PodPhase::kSucceeded) {
+    end.agent_ran = true;
+    end.exit_code = core::kExitSuccess;
+    return end;
+  }
   if (!end.agent_ran) {
     end.reason = pod.reason;
     end.message = pod.message;

@@ -21,8 +21,12 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   }
   if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
 
-  const std::optional<Stop> stop = WantedStop(context);
-  if (stop) {
+  // A gang that has told its verdict is about to leave: it is neither stopped nor mended.
+  const bool decided = VerdictHeard(snapshot).has_value();
+  const std::optional<Stop> stop = decided ? std::nullopt : WantedStop(context);
+  if (decided) {
+    context.note = "machine 0 has told the job's verdict";
+  } else if (stop) {
     if (CarryOut(context, *stop)) return context.decision;
   } else if (snapshot.status.attempts.empty()) {
     if (Assemble(context)) return context.decision;

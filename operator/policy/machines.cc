@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/exit_codes.h"
+#include "core/gang/outcome.h"
 #include "operator/policy/rules.h"
 
 namespace lockstep::control {
@@ -46,13 +47,22 @@ std::set<std::string_view> NodesOfTheDead(const std::vector<Machine>& machines) 
   return nodes;
 }
 
+const core::GangStatus* LastOfMachine0(const Snapshot& snapshot) {
+  return snapshot.coordinator ? &snapshot.coordinator->status : nullptr;
+}
+
+uint32_t Machine0Attempt(const Snapshot& snapshot) {
+  return static_cast<uint32_t>(snapshot.status.attempts.Of(0));
+}
+
 std::string Where(const MachineObservation& seen) {
   return seen.node.empty() ? "" : " on node " + seen.node;
 }
 
 std::string HowItEnded(const MachineEnd& end) {
   if (end.signal > 0) return "was killed by signal " + std::to_string(end.signal);
-  std::string text = "exited with code " + std::to_string(end.exit_code);
+  std::string text = end.exit_code < 0 ? "cannot be reached any more"
+                                       : "exited with code " + std::to_string(end.exit_code);
   if (!end.reason.empty()) text += " (" + end.reason + ")";
   return text;
 }
@@ -74,6 +84,16 @@ bool WasAsked(const MachineObservation& seen) {
   return evidence && seen.end->exit_code == core::kExitStopped;
 }
 
+std::optional<core::Termination> OutcomeOf(const Snapshot& snapshot, const Machine& machine) {
+  core::AgentEnd end{.machine = machine.index, .attempt = machine.attempt};
+  const MachineObservation* last = machine.last_seen;
+  if (last != nullptr && last->over() && last->end->agent_ran) {
+    end.message = last->end->termination;
+    if (last->end->exit_code >= 0) end.exit_code = last->end->exit_code;
+  }
+  return core::OutcomeOf(end, LastOfMachine0(snapshot), Machine0Attempt(snapshot));
+}
+
 End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   const MachineObservation& seen = *machine.last_seen;
   const MachineEnd& ended = *seen.end;
@@ -82,10 +102,7 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   if (Result<core::Termination> message = core::ParseTermination(ended.termination); message.ok()) {
     end.message = std::move(*message);
   }
-  const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
-  if (end.message && core::VerdictCounts(*end.message, machine.attempt, machine0)) {
-    end.kind = EndKind::kVerdict;
-  } else if (ended.out_of_memory) {
+  if (ended.out_of_memory) {
     end.kind = EndKind::kOutOfMemory;
     end.what = "its container went over its memory limit" + Where(seen);
   } else if (WasAsked(seen)) {
@@ -174,8 +191,17 @@ bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine) {
   return std::all_of(begin, end, [](const auto& each) { return each.second.over; });
 }
 
+std::optional<core::Termination> VerdictHeard(const Snapshot& snapshot) {
+  return core::VerdictHeard(LastOfMachine0(snapshot), Machine0Attempt(snapshot));
+}
+
 End EndOf(const Snapshot& snapshot, const Machine& machine) {
   End end;
+  end.message = OutcomeOf(snapshot, machine);
+  if (end.message) {
+    end.kind = EndKind::kVerdict;
+    return end;
+  }
   const MachineObservation* last = machine.last_seen;
   if (last != nullptr && last->over()) {
     end = last->end->agent_ran ? EndOfAgent(snapshot, machine) : EndAsAWhole(*last);

@@ -47,7 +47,7 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine);
 
 enum class EndKind : uint8_t {
-  kVerdict,        // its message carries the job's verdict
+  kVerdict,        // the job is over, as core/gang/outcome.h finds
   kConfiguration,  // the agent could not work with what it was told
   kOutOfMemory,    // it went over its memory limit: the application's failure
   kAsked,          // drained, evicted, preempted or deleted: costs no budget
@@ -65,6 +65,9 @@ struct End {
   std::optional<core::Termination> message;
 };
 End EndOf(const Snapshot& snapshot, const Machine& machine);
+
+// The verdict that the job's machine 0 told in its last answer, before its end was seen.
+std::optional<core::Termination> VerdictHeard(const Snapshot& snapshot);
 
 // Above the recorded epoch, and near enough to be believed: status may have gone back that far.
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch);

@@ -15,7 +15,7 @@ namespace lockstep::control {
 // How an attempt ended, so that nothing it started can be alive.
 struct MachineEnd {
   bool agent_ran = true;    // false: it failed as a whole, for `reason`, and its agent told nothing
-  int exit_code = 0;        // of its agent
+  int exit_code = -1;       // of its agent; -1: a signal ended it, or nobody saw how it ended
   int signal = 0;           // that killed it; 0: none, or not known
   std::string termination;  // the message that its agent left; "" for none
   std::string reason;       // where a code does not say all: StartError, Evicted

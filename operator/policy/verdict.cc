@@ -14,7 +14,8 @@ using core::Cause;
 using core::Condition;
 using core::MachineState;
 
-constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
+// For machine 0 to end a job by itself, and for its end to be seen once it has told a verdict.
+constexpr Duration kVerdictPatience = seconds(10);
 
 // How the job's failure is told in one sentence: who, and what it was.
 std::string Sentence(const core::Failure& failure, const std::string& reason) {
@@ -73,6 +74,9 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   }
   const Cause cause = success ? Cause::kNone : verdict.failure.cause;
   const std::string message = success ? verdict.reason : Sentence(verdict.failure, verdict.reason);
+  if (!verdict.unwritten.empty()) {
+    context.AddEvent(true, "CheckpointNotWritten", verdict.unwritten);
+  }
   return End(context, success, success ? "Succeeded" : core::ToString(cause), message,
              {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
              &verdict);
@@ -190,7 +194,10 @@ bool Conclude(ReconcileContext& context) {
                   NameOf(machine) + ": " + end.what);
     }
   }
-  return SpendBudget(context);
+  const std::optional<core::Termination> heard = VerdictHeard(context.snapshot);
+  if (!heard) return SpendBudget(context);
+  if (!context.IsDue(context.snapshot.coordinator->at + kVerdictPatience)) return false;
+  return EndByGang(context, *heard);
 }
 
 }  // namespace lockstep::control

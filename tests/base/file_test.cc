@@ -34,6 +34,14 @@ TEST_F(FilesTest, WhatWasWrittenIsRead) {
   EXPECT_EQ(*read, text);
 }
 
+TEST_F(FilesTest, AFileIsOverwrittenInPlaceAndOnlyOneThatIsThere) {
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), "a longer text").ok());
+  ASSERT_TRUE(OverwriteFile(Path("a"), "short").ok());
+  EXPECT_EQ(*ReadFile(Path("a"), 100), "short");
+  EXPECT_FALSE(OverwriteFile(Path("b"), "short").ok());
+  EXPECT_FALSE(fs::exists(Path("b")));
+}
+
 TEST_F(FilesTest, AFileOfTheKernelIsReadThoughItSaysItIsEmpty) {
   const Result<std::string> read = ReadFile("/proc/self/status", 1 << 20);
   ASSERT_TRUE(read.ok());

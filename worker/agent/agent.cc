@@ -1,8 +1,6 @@
 #include "worker/agent/agent.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -31,15 +29,16 @@ constexpr Duration kLeaveLook = milliseconds(5);
 
 }  // namespace
 
-Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config,
+Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, UniqueFd starter,
                                              const std::string& executable) {
-  std::unique_ptr<Agent> agent(new Agent(std::move(config)));
+  std::unique_ptr<Agent> agent(new Agent(std::move(config), std::move(starter)));
   Status opened = agent->Open(executable);
   if (!opened.ok()) return opened.error();
   return agent;
 }
 
-Agent::Agent(core::AgentConfig config) : config_(std::move(config)) {}
+Agent::Agent(core::AgentConfig config, UniqueFd starter)
+    : config_(std::move(config)), last_message_(std::move(starter), config_.termination_path) {}
 Agent::~Agent() = default;
 
 // ---- opening ----
@@ -321,7 +320,6 @@ Status Agent::OpenServers() {
 
 int Agent::Run() {
   loop_->Run();
-  WriteTermination();
   return exit_ ? exit_->code : core::kExitReplace;
 }
 
@@ -471,35 +469,32 @@ void Agent::TryExit() {
     return;
   }
   exiting_ = true;
+  const Status told = last_message_.Write(core::ToJson(LastWords()));
+  if (!told.ok()) Log(told.error().message);
   // What was sent in this round goes out at its end, before this.
   loop_->Post([this] { loop_->Post([this] { loop_->Stop(); }); });
 }
 
-void Agent::WriteTermination() {
-  if (config_.termination_path.empty()) return;
+core::Termination Agent::LastWords() const {
   core::Termination t;
-  t.exit_code = exit_ ? exit_->code : core::kExitReplace;
+  t.exit_code = exit_->code;
   t.machine = config_.machine;
   t.attempt = config_.attempt;
   t.generation = member_->generation();
   t.needs_epoch = needs_epoch_;
-  t.reason = exit_ ? exit_->reason : "the agent's loop ended";
-  if (exit_ && exit_->verdict) {
+  t.reason = exit_->reason;
+  if (exit_->verdict) {
     t.verdict = true;
     t.generation = exit_->verdict->generation;
     t.reason = exit_->verdict->reason;
     t.failure = exit_->verdict->failure;
   }
-  if (coordinator_) t.counters = coordinator_->coordinator().counters();
-  t.progress = core::Summarize(Status_().progress);
-  std::string text = core::ToJson(t);
-  // Kubernetes makes the file; it is truncated, never replaced.
-  UniqueFd fd(
-      open(config_.termination_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid() ||
-      write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    Log("the termination message could not be written to " + config_.termination_path);
+  if (coordinator_) {
+    t.counters = coordinator_->coordinator().counters();
+    t.unwritten = coordinator_->coordinator().unwritten();
   }
+  t.progress = core::Summarize(Status_().progress);
+  return t;
 }
 
 // ---- telling ----

@@ -19,6 +19,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/unique_fd.h"
 #include "base/wake_timer.h"
 #include "core/gang/member.h"
 #include "core/gang/standstill.h"
@@ -31,6 +32,7 @@
 #include "worker/agent/gang/second_clock.h"
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
+#include "worker/agent/last_message.h"
 #include "worker/agent/logs/agent_logs.h"
 #include "worker/agent/measure/measurer.h"
 #include "worker/agent/memory/memory_store.h"
@@ -51,19 +53,20 @@ namespace lockstep::agent {
 
 class Agent {
  public:
-  // `executable` is started again as the guard.
-  static Result<std::unique_ptr<Agent>> Create(core::AgentConfig config,
+  // `executable` is started again as the guard; `starter` is a socket that hears the last message,
+  // or invalid.
+  static Result<std::unique_ptr<Agent>> Create(core::AgentConfig config, UniqueFd starter,
                                                const std::string& executable);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Until the machine's part in the job is over; the exit code of api.md. The termination message
-  // has been written.
+  // Until the machine's part in the job is over; the exit code of api.md. The last message has been
+  // written.
   int Run();
 
  private:
-  explicit Agent(core::AgentConfig config);
+  Agent(core::AgentConfig config, UniqueFd starter);
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
   Status OpenGang();
@@ -81,12 +84,13 @@ class Agent {
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.
   void TryExit();
-  void WriteTermination();
+  core::Termination LastWords() const;
   core::GangStatus Status_() const;
   uint64_t Version() const;
   void Log(const std::string& line) { logs_->Write(line); }
 
   core::AgentConfig config_;
+  const LastMessage last_message_;
   const core::Witness witness_ = FindWitness();
   core::Standstill standstill_{witness_, ReadClocks(witness_)};
   std::unique_ptr<EventLoop> loop_;

@@ -19,7 +19,6 @@
 #include <utility>
 
 #include "base/event_loop.h"
-#include "base/file.h"
 #include "base/free_port.h"
 #include "base/net/route.h"
 #include "base/net/tcp.h"
@@ -40,7 +39,6 @@ namespace {
 // own far end is about to kill it.
 constexpr Duration kPortPatience = seconds(15);
 constexpr Duration kLookAgain = milliseconds(20);
-constexpr size_t kMaxTermination = 16 << 10;
 constexpr int kPorts = 4;
 
 class FarEnd {
@@ -113,8 +111,6 @@ class FarEnd {
     Result<std::string> folder = folder_.MakeAgentFolder(config->machine, config->attempt);
     if (!folder.ok()) return GiveUp(folder.error());
     config->run_dir = *folder;
-    termination_ = folder_.TerminationFile(config->machine, config->attempt);
-    config->termination_path = termination_;
     config_ = std::move(*config);
     port_until_ = BootTime() + kPortPatience;
     PassOn();
@@ -128,10 +124,7 @@ class FarEnd {
       loop_->StartTimer(BootTime() + kLookAgain, [this] { PassOn(); });
       return;
     }
-    // An agent that is gone will be told by its end.
-    [[maybe_unused]] const Status written =
-        WriteAll(agent_.config.get(), core::ToJson(*config_), "the configuration");
-    agent_.config.reset();
+    place::TellConfig(agent_, core::ToJson(*config_));
     config_.reset();
   }
 
@@ -162,9 +155,7 @@ class FarEnd {
       loop_->StartTimer(BootTime() + kLookAgain, [this] { Sweep(); });
       return;
     }
-    Result<std::string> termination =
-        termination_.empty() ? Result<std::string>("") : ReadFile(termination_, kMaxTermination);
-    if (termination.ok()) ending_.termination = std::move(*termination);
+    ending_.termination = place::ReadLastMessage(agent_);
     // In one write, behind all that the agent said.
     std::fprintf(stderr, "%s\n", core::EndingLine(ending_).c_str());
     loop_->Stop();
@@ -179,7 +170,6 @@ class FarEnd {
   bool configured_ = false;
   bool failed_ = false;
   std::optional<core::AgentConfig> config_;  // until the agent has it
-  std::string termination_;
   Time port_until_{};
   core::AgentEnding ending_;
 };

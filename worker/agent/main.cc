@@ -1,6 +1,7 @@
 // lockstep-agent: process 1 of each machine's container. docs/protocol.md says what it is told and
 // how it speaks; api.md's exit codes are its own.
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -48,15 +50,21 @@ constexpr char kUsage[] =
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
     "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
 
-Result<std::string> ConfigText(int argc, char** argv) {
+// `starter` becomes the descriptor that the configuration came by, if that is a socket: then it
+// hears the last message, too.
+Result<std::string> ConfigText(int argc, char** argv, lockstep::UniqueFd* starter) {
   if (argc == 3 && std::strcmp(argv[1], "--config-fd") == 0) {
     const auto number = lockstep::ParseNumber<int>(argv[2]);
     if (!number || *number < 0) {
       return Error::Invalid("--config-fd wants the number of an open descriptor");
     }
     // All of it until its end, so that nothing of the key stays in a pipe.
-    const lockstep::UniqueFd fd(*number);
-    return lockstep::ReadToEnd(fd.get(), "the configuration", lockstep::core::kMaxAgentConfig);
+    lockstep::UniqueFd fd(*number);
+    Result<std::string> text =
+        lockstep::ReadToEnd(fd.get(), "the configuration", lockstep::core::kMaxAgentConfig);
+    struct stat info{};
+    if (fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode)) *starter = std::move(fd);
+    return text;
   }
   const char* text = std::getenv("LOCKSTEP_CONFIG");
   if (argc == 1 && text != nullptr) return std::string(text);
@@ -114,12 +122,14 @@ int Run(int argc, char** argv) {
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Fail(lockstep::ErrnoError("prctl", errno));
   // Until the loop listens: a pod that is deleted at once would else live on for its whole grace.
   lockstep::KeepStopSignals();
-  Result<std::string> text = ConfigText(argc, argv);
+  lockstep::UniqueFd starter;
+  Result<std::string> text = ConfigText(argc, argv, &starter);
   if (!text.ok()) return Fail(text.error());
   Result<lockstep::core::AgentConfig> config = lockstep::core::ParseAgentConfig(*text);
   if (!config.ok()) return Fail(config.error());
   unsetenv("LOCKSTEP_CONFIG");
-  auto agent = lockstep::agent::Agent::Create(std::move(*config), "/proc/self/exe");
+  auto agent =
+      lockstep::agent::Agent::Create(std::move(*config), std::move(starter), "/proc/self/exe");
   if (!agent.ok()) return Fail(agent.error());
   int code = (*agent)->Run();
   // Everything has been written. A thread that hangs on a dead file server must not hold the exit.

@@ -12,6 +12,7 @@
 #include <map>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/text/ascii.h"
 
 namespace lockstep::place {
@@ -73,16 +74,14 @@ Result<UniqueFd> HoldLock(const std::string& folder) {
 // held meanwhile.
 template <typename Visit>
 void ForEachRun(const std::string& base, Visit visit) {
-  std::error_code error;
-  for (fs::directory_iterator entry(base, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(kPrefix)) continue;
-    UniqueFd lock(open((entry->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  ForEachEntry(base, [&visit](const fs::directory_entry& entry) {
+    if (!entry.path().filename().string().starts_with(kPrefix)) return;
+    UniqueFd lock(open((entry.path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat owner{};
-    if (!lock.valid() || fstat(lock.get(), &owner) != 0 || owner.st_uid != geteuid()) continue;
+    if (!lock.valid() || fstat(lock.get(), &owner) != 0 || owner.st_uid != geteuid()) return;
     const bool ended = flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
-    visit(entry->path(), ended);
-  }
+    visit(entry.path(), ended);
+  });
 }
 
 void RemoveLeftovers(const std::string& base) {
@@ -127,10 +126,6 @@ Result<std::string> RunFolder::MakeAgentFolder(uint32_t machine, uint32_t attemp
   return folder;
 }
 
-std::string RunFolder::TerminationFile(uint32_t machine, uint32_t attempt) const {
-  return AgentFolder(machine, attempt) + "/termination.json";
-}
-
 std::string RunFolder::AgentFolder(uint32_t machine, uint32_t attempt) const {
   return AgentFolderIn(path_, machine, attempt);
 }
@@ -140,16 +135,14 @@ std::vector<std::vector<std::string>> AgentFoldersOfRuns() {
   ForEachRun(Base(), [&runs](const fs::path& folder, bool ended) {
     if (ended) return;
     std::map<uint32_t, uint32_t> newest;  // machine -> attempt
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error)) {
-      const std::string name = entry->path().filename().string();
+    ForEachEntry(folder, [&newest](const fs::directory_entry& entry) {
+      const std::string name = entry.path().filename().string();
       const size_t dot = name.find('.');
-      if (!name.starts_with('m') || dot == std::string::npos) continue;
+      if (!name.starts_with('m') || dot == std::string::npos) return;
       const auto machine = ParseNumber<uint32_t>(name.substr(1, dot - 1));
       const auto attempt = ParseNumber<uint32_t>(name.substr(dot + 1));
       if (machine && attempt) newest[*machine] = std::max(newest[*machine], *attempt);
-    }
+    });
     std::vector<std::string>& agents = runs.emplace_back();
     for (const auto& [machine, attempt] : newest) {
       agents.push_back(AgentFolderIn(folder, machine, attempt));

@@ -1,7 +1,6 @@
 // RunFolder: the private folder of one run, in memory where there is /dev/shm, for its agents'
-// sockets, local folders and termination messages, with one on disk beside it for their ranks'
-// temporary files. Both are removed with the run; what a killed run left is removed by the next
-// one.
+// sockets and local folders, with one on disk beside it for their ranks' temporary files. Both are
+// removed with the run; what a killed run left is removed by the next one.
 #ifndef LOCKSTEP_WORKER_PLACE_RUN_FOLDER_H_
 #define LOCKSTEP_WORKER_PLACE_RUN_FOLDER_H_
 
@@ -24,8 +23,6 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // A new folder for one agent.
   Result<std::string> MakeAgentFolder(uint32_t machine, uint32_t attempt) const;
-  // Where that agent leaves its termination message, in its folder.
-  std::string TerminationFile(uint32_t machine, uint32_t attempt) const;
 
  private:
   RunFolder() = default;

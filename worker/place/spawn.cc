@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -20,12 +21,15 @@
 #include <utility>
 #include <variant>
 
+#include "base/file.h"
+#include "base/folder.h"
 #include "base/process.h"
 #include "base/stop_signals.h"
 
 namespace lockstep::place {
 namespace {
 
+constexpr size_t kMaxLastMessage = 16 << 10;
 constexpr int kOutputPipe = 256 * 1024;  // bytes; a bonus that may be refused
 
 // What the child writes and mounts; it allocates nothing.
@@ -119,15 +123,23 @@ Error SpawnError(const SpawnSpec& spec, const SpawnFailure& failure) {
                              : Error::Unavailable(failure.message);
 }
 
-struct ConfigPipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
+struct Line {
+  UniqueFd theirs;
+  UniqueFd ours;
 };
 
-Result<ConfigPipe> MakeConfigPipe() {
+Result<Line> MakePipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
-  return ConfigPipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return Line{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<Line> MakeSocketPair() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return ErrnoError("socketpair", errno);
+  }
+  return Line{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 SpawnedAgent AgentOf(SpawnedProcess process, UniqueFd config) {
@@ -143,11 +155,10 @@ SpawnedAgent AgentOf(SpawnedProcess process, UniqueFd config) {
 
 std::vector<std::string> FoldersOfSharedMemory() {
   std::vector<std::string> folders;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(kSharedMemory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->is_directory() && !entry->is_symlink()) folders.push_back(entry->path());
-  }
+  ForEachEntry(kSharedMemory, [&folders](const std::filesystem::directory_entry& entry) {
+    std::error_code gone;
+    if (std::filesystem::is_directory(entry.symlink_status(gone))) folders.push_back(entry.path());
+  });
   return folders;
 }
 
@@ -176,8 +187,8 @@ const char* ToString(Isolation isolation) {
 }
 
 Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
-  Result<ConfigPipe> config = MakeConfigPipe();
-  if (!config.ok()) return config.error();
+  Result<Line> line = MakeSocketPair();
+  if (!line.ok()) return line.error();
   const std::string user = std::to_string(geteuid());
   const std::string group = std::to_string(getegid());
   Preparation preparation{
@@ -193,7 +204,7 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
   request.argv.insert(request.argv.end(), spec.arguments.begin(), spec.arguments.end());
   request.env = OwnEnvironment();
   request.own_session = true;
-  request.extra_fds = {config->read_end.get()};
+  request.extra_fds = {line->theirs.get()};
   request.capture_stdout = request.capture_stderr = spec.capture_output;
   request.namespaces = CloneFlags(spec.isolation);
   if (spec.isolation == Isolation::kNamespace) request.hook = &Mount;
@@ -203,7 +214,25 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
 
   SpawnResult result = spawner->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return SpawnError(spec, *failure);
-  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(config->write_end));
+  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(line->ours));
+}
+
+void TellConfig(const SpawnedAgent& agent, const std::string& json) {
+  [[maybe_unused]] const Status written =
+      WriteAll(agent.config.get(), json, "an agent's configuration");
+  shutdown(agent.config.get(), SHUT_WR);
+}
+
+std::string ReadLastMessage(const SpawnedAgent& agent) {
+  std::string message;
+  std::array<char, 4096> block;
+  while (message.size() < kMaxLastMessage) {
+    const ssize_t n = recv(agent.config.get(), block.data(), block.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    message.append(block.data(), static_cast<size_t>(n));
+  }
+  return message;
 }
 
 Result<SpawnedAgent> SpawnIsolated(Spawner* spawner, SpawnSpec* spec,
@@ -220,8 +249,8 @@ Result<SpawnedAgent> SpawnIsolated(Spawner* spawner, SpawnSpec* spec,
 
 Result<SpawnedAgent> SpawnClient(Spawner* spawner, const std::vector<std::string>& argv,
                                  std::vector<std::string> env) {
-  Result<ConfigPipe> config = MakeConfigPipe();
-  if (!config.ok()) return config.error();
+  Result<Line> line = MakePipe();
+  if (!line.ok()) return line.error();
   const char* path = std::getenv("PATH");
   auto found = FindExecutable(argv.front(), path == nullptr ? "" : path, "");
   if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
@@ -231,14 +260,14 @@ Result<SpawnedAgent> SpawnClient(Spawner* spawner, const std::vector<std::string
   request.path = std::get<std::string>(found);
   request.argv = argv;
   request.env = std::move(env);
-  request.stdin_fd = config->read_end.get();
+  request.stdin_fd = line->theirs.get();
   request.own_session = true;
   request.dies_with_parent = false;
   SpawnResult result = spawner->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     return Error::Unavailable(failure->message);
   }
-  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(config->write_end));
+  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(line->ours));
 }
 
 bool SweepOrphans(const std::vector<pid_t>& agents) {

@@ -2,7 +2,8 @@
 // and no way to outlive this process.
 //
 //   Result<SpawnedAgent> agent = SpawnAgent(spawner, spec);
-//   write(agent->config.get(), json...); agent->config.reset();
+//   TellConfig(*agent, json);
+//   ... when its end was seen: std::string message = ReadLastMessage(*agent);
 //
 // Call it from the main thread: SIGKILL comes to the agent when the *thread* that made it ends.
 #ifndef LOCKSTEP_WORKER_PLACE_SPAWN_H_
@@ -43,7 +44,7 @@ struct SpawnSpec {
 struct SpawnedAgent {
   pid_t pid = 0;
   UniqueFd pidfd;
-  UniqueFd config;  // what is written here until it is closed is the agent's configuration
+  UniqueFd config;  // a socket for TellConfig and ReadLastMessage
   UniqueFd output;  // its stdout; both non-blocking
   UniqueFd log;     // its stderr
 };
@@ -52,12 +53,19 @@ struct SpawnedAgent {
 // no process or descriptor to be had.
 Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec);
 
+// All that it is told. An agent that has ended already is told by its end.
+void TellConfig(const SpawnedAgent& agent, const std::string& json);
+// What an agent that has ended left behind (core::Termination); "": nothing. It lies in the
+// kernel's memory, where the user's program fills no space.
+std::string ReadLastMessage(const SpawnedAgent& agent);
+
 // The most isolation, from `isolation` on, that is allowed here, which it then says. `refused`
 // hears what was not.
 Result<SpawnedAgent> SpawnIsolated(Spawner* spawner, SpawnSpec* spec,
                                    const std::function<void(const Error&)>& refused);
 
-// What reaches an agent on another computer: a client of ssh or srun, whose stdin is the `config`.
+// What reaches an agent on another computer: a client of ssh or srun. `config` is the pipe to its
+// stdin.
 // It outlives this process by as long as it takes to tell the far end.
 Result<SpawnedAgent> SpawnClient(Spawner* spawner, const std::vector<std::string>& argv,
                                  std::vector<std::string> env);

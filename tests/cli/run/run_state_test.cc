@@ -45,6 +45,21 @@ TEST_F(RunStateTest, TheEpochGoesOnFromRunToRun) {
   EXPECT_EQ(*state->RaiseEpoch(), 3u);
 }
 
+TEST_F(RunStateTest, TheEpochIsKeptThoughTheFolderHasNoRoomForASecondFile) {
+  {
+    Result<RunState> state = RunState::Open("gpt", folder_, "Auto");
+    ASSERT_TRUE(state.ok() && state->RaiseEpoch().ok());
+    // Where the draft would be.
+    fs::create_directories(folder_ + "/.lockstep/run.json.new." + std::to_string(getpid()) + "/x");
+    const Result<uint32_t> raised = state->RaiseEpoch();
+    ASSERT_TRUE(raised.ok()) << raised.error().message;
+    EXPECT_EQ(*raised, 2u);
+  }
+  Result<RunState> state = RunState::Open("gpt", folder_, "Auto");
+  ASSERT_TRUE(state.ok()) << state.error().message;
+  EXPECT_EQ(state->epoch(), 2u);
+}
+
 TEST_F(RunStateTest, ASecondRunOnTheFolderIsRefused) {
   Result<RunState> first = RunState::Open("gpt", folder_, "Auto");
   ASSERT_TRUE(first.ok());

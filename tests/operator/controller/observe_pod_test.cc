@@ -180,5 +180,13 @@ TEST(ObservePod, WhatKueueHoldsBackSaysWhichSettingIsMissing) {
   EXPECT_NE(why.find("kueue.x-k8s.io/queue-name"), std::string::npos);
 }
 
+TEST(ObservePod, APodThatSucceededSaysThatItsAgentExitedWithZeroThoughNoContainerIsListed) {
+  kube::PodView pod = FailedPod("");
+  pod.phase = kube::PodPhase::kSucceeded;
+  const MachineEnd end = *ObservationOf(pod).end;
+  EXPECT_TRUE(end.agent_ran);
+  EXPECT_EQ(end.exit_code, 0);
+}
+
 }  // namespace
 }  // namespace lockstep::control

@@ -169,6 +169,84 @@ TEST(Verdict, MachinesOfAJobThatEndedHaveEnded) {
   }
 }
 
+TEST(Verdict, AnAgentThatLeavesWithASuccessAndNoMessageEndsTheJob) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(0).end = Exited(0);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("left no message"));
+}
+
+TEST(Verdict, AnAgentThatLeavesWithAFailureAndNoMessageFailsTheJob) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(1).end = Exited(70);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kFailed);
+  EXPECT_EQ(decision.intent->verdict->exit_code, 70);
+}
+
+void TellVerdict(Scene& scene, uint32_t code) {
+  core::GangStatus& status = scene.Report(core::CoordinatorPhase::kVerdict);
+  status.verdict.emplace();
+  status.verdict->generation = {1, 1};
+  status.verdict->exit_code = code;
+  status.verdict->failure.exit_code = code == 0 ? -1 : 3;
+  status.verdict->reason = "told by status";
+}
+
+TEST(Verdict, ThatMachine0ToldEndsTheJobThoughItsAgentIsKilled) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  TellVerdict(scene, 70);
+  scene.machine(0).end = Killed(9);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kFailed);
+  EXPECT_EQ(decision.intent->verdict->exit_code, 70);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("told by status"));
+}
+
+TEST(Verdict, ThatMachine0ToldEndsTheJobThoughItsPodVanishes) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  TellVerdict(scene, 0);
+  scene.RemoveMachine(0);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+}
+
+TEST(Verdict, AfterThatMachine0ToldNothingIsReplacedOrStopped) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  TellVerdict(scene, 0);
+  scene.snapshot().coordinator->status.machines[1].silent_for = minutes(1);
+  scene.spec().suspend = true;
+  Decision decision = scene.Decide();
+  EXPECT_FALSE(decision.intent);
+  EXPECT_THAT(decision.actions, IsEmpty());
+  scene.Pass(seconds(11));  // its node is out of reach, and no end is seen
+  decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+}
+
+TEST(Verdict, ThatNamesACheckpointThatIsNotWrittenTellsOfItInAnEvent) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.unwritten = "checkpoint step-7 in memory was not written to /ckpt: disk full";
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_THAT(decision.events, SizeIs(2));
+  EXPECT_EQ(decision.events[0].reason, "CheckpointNotWritten");
+  EXPECT_EQ(decision.events[0].note, told.unwritten);
+}
+
 TEST(Verdict, OneOfAnAttemptThatWasReplacedDoesNotCount) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

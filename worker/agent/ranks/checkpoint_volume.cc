@@ -132,7 +132,9 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
   if (!fd.valid()) return ErrnoError("creating " + path.string(), errno);
   auto size = static_cast<ssize_t>(text.size());
   if (write(fd.get(), text.data(), text.size()) != size || fsync(fd.get()) != 0) {
-    return ErrnoError("writing " + path.string(), errno);
+    const int error = errno;
+    unlink(path.c_str());  // nothing began by it, and its successor would find it damaged
+    return ErrnoError("writing " + path.string(), error);
   }
   return SyncFolder(path.parent_path());
 }
