@@ -26,13 +26,7 @@ core::Failure EndingOf(const core::JobStatus& status) {
 int ExitCodeOf(const core::JobStatus& status, int signal) {
   if (status.state == JobState::kSucceeded) return core::kExitSuccess;
   if (status.state == JobState::kSuspended) return core::kExitSignal + signal;
-  const core::Failure failure = EndingOf(status);
-  if (failure.cause == core::Cause::kStopRequested) return core::kExitDeadline;
-  // The root cause's own code where there is one.
-  if (failure.signal > 0) return core::kExitSignal + failure.signal;
-  if (failure.exit_code > 0) return failure.exit_code;
-  const bool machines = core::ClassOf(failure.cause) == core::CauseClass::kInfrastructure;
-  return machines ? core::kExitMachines : status.verdict->exit_code;
+  return status.verdict ? status.verdict->exit_code : core::kExitFailed;
 }
 
 std::string ClosingLine(const std::string& job, const core::JobStatus& status, size_t generations,

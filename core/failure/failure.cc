@@ -184,6 +184,12 @@ Duration BackoffAfter(int failures) {
   return kSteps[std::min(step, kSteps.size() - 1)];
 }
 
+int ExitCodeOfJob(const Failure& failure, int code) {
+  if (failure.signal > 0) return kExitSignal + failure.signal;
+  if (failure.exit_code > 0) return failure.exit_code;
+  return ClassOf(failure.cause) == CauseClass::kInfrastructure ? kExitMachines : code;
+}
+
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context) {
   const Failure& failure = context.failure;
   // A stop on request is no failure: the requester decides what follows, and no budget is charged.

@@ -175,6 +175,11 @@ struct FailureDecision {
 // How long the next try waits after so many failures in a row: 0, 1, 5, 30, 30, ... s.
 Duration BackoffAfter(int failures);
 
+// Exit code of a job that failed, as `lockstep run` leaves with it and status.verdict has it: the
+// root cause's own (128 + N of a signal) where a process is to blame, else 75 when machines were
+// lost, else `code`, with which the agents left.
+int ExitCodeOfJob(const Failure& failure, int code);
+
 // Rules, EarlyCrash, budgets, backoff: 0 s at first and after a generation that lived >= 60 s,
 // else 1, 5, 30, 30, ... s by short_lives.
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context);

@@ -41,7 +41,7 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
   context.Own<&Memory::stop>().since.reset();
   if (stop.fails) {
     next.verdict = core::JobVerdict{
-        .generation = {}, .exit_code = core::kExitSuccess, .cause = core::Cause::kStopRequested};
+        .generation = {}, .exit_code = core::kExitDeadline, .cause = core::Cause::kStopRequested};
     context.why = "DeadlineExceeded";
     MarkFinished(next, false, context.why, stop.message, context.now);
   } else {

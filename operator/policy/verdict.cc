@@ -78,7 +78,10 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
     context.AddEvent(true, "CheckpointNotWritten", verdict.unwritten);
   }
   return End(context, success, success ? "Succeeded" : core::ToString(cause), message,
-             {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
+             {.generation = verdict.generation,
+              .exit_code = success ? core::kExitSuccess
+                                   : core::ExitCodeOfJob(verdict.failure, verdict.exit_code),
+              .cause = cause},
              &verdict);
 }
 

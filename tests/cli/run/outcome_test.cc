@@ -39,11 +39,6 @@ TEST(Outcome, OfASuccessIsZeroWhateverFailedOnTheWay) {
   EXPECT_EQ(EndingOf(status).cause, Cause::kNone);
 }
 
-TEST(Outcome, OfAFailureIsItsProcessesOwnCodeOrSignal) {
-  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessExit, 3, 0)), 0), 3);
-  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessSignal, -1, 9)), 0), 137);
-}
-
 TEST(Outcome, TheLastWordsOfTheRootCauseAreMarked) {
   core::Failure failure = Of(Cause::kProcessExit, 1, 0);
   EXPECT_TRUE(LastWordsLines(failure).empty());
@@ -55,16 +50,14 @@ TEST(Outcome, TheLastWordsOfTheRootCauseAreMarked) {
                                       "| Traceback", "|   step()", "| ValueError: bad"}));
 }
 
-TEST(Outcome, WhereNoProcessSaysWhyTheCauseDoes) {
-  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kMachineLost, -1, 0)), 0), core::kExitMachines);
-  EXPECT_EQ(ExitCodeOf(Failed(77, Of(Cause::kHang, -1, 0)), 0), core::kExitHang);
-  EXPECT_EQ(ExitCodeOf(Failed(78, Of(Cause::kConfiguration, -1, 0)), 0), core::kExitConfiguration);
+TEST(Outcome, OfAFailureIsItsVerdicts) {
+  EXPECT_EQ(ExitCodeOf(Failed(3, Of(Cause::kProcessExit, 3, 0)), 0), 3);
 }
 
 TEST(Outcome, OfADeadlineIsNotThatOfAnEarlierFailure) {
-  core::JobStatus status = Failed(0, Of(Cause::kProcessExit, 3, 0));
-  status.verdict =
-      core::JobVerdict{.generation = {}, .exit_code = 0, .cause = Cause::kStopRequested};
+  core::JobStatus status = Failed(3, Of(Cause::kProcessExit, 3, 0));
+  status.verdict = core::JobVerdict{
+      .generation = {}, .exit_code = core::kExitDeadline, .cause = Cause::kStopRequested};
   EXPECT_EQ(ExitCodeOf(status, 0), core::kExitDeadline);
   EXPECT_EQ(EndingOf(status).cause, Cause::kStopRequested);
   EXPECT_EQ(EndingOf(status).message, "why");

@@ -101,7 +101,7 @@ TEST(Verdict, ItEndsTheJobWhateverNumbersItHolds) {
   scene.Settle();
   const core::JobStatus& status = scene.status();
   ASSERT_EQ(status.state, core::JobState::kFailed);
-  EXPECT_EQ(status.verdict->exit_code, 255);
+  EXPECT_EQ(status.verdict->exit_code, 128 + 64);
   EXPECT_EQ(status.restarts.application, (1 << 29) - 1);
   EXPECT_EQ(status.restarts.total, (1 << 29) - 1);
   EXPECT_EQ(status.last_failure->failure.rank, -1);
@@ -169,6 +169,30 @@ TEST(Verdict, MachinesOfAJobThatEndedHaveEnded) {
   }
 }
 
+TEST(Verdict, ItsExitCodeIsTheOneThatARunOnOneComputerHas) {
+  const auto code = [](Cause cause, int of_rank, int signal, int agents) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    core::Termination told;
+    told.exit_code = agents;
+    told.generation = {1, 1};
+    told.attempt = 1;
+    told.verdict = true;
+    told.failure.cause = cause;
+    told.failure.exit_code = of_rank;
+    told.failure.signal = signal;
+    scene.machine(0).end = Exited(agents, core::ToJson(told));
+    scene.Settle();
+    return scene.status().verdict->exit_code;
+  };
+  EXPECT_EQ(code(Cause::kProcessExit, 1, 0, 70), 1);
+  EXPECT_EQ(code(Cause::kCommandNotFound, 127, 0, 78), 127);
+  EXPECT_EQ(code(Cause::kProcessSignal, -1, 9, 70), 137);
+  EXPECT_EQ(code(Cause::kHang, -1, 0, 77), 77);
+  EXPECT_EQ(code(Cause::kMachineLost, -1, 0, 70), 75);
+  EXPECT_EQ(code(Cause::kConfiguration, -1, 0, 78), 78);
+}
+
 TEST(Verdict, AnAgentThatLeavesWithASuccessAndNoMessageEndsTheJob) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
@@ -206,7 +230,7 @@ TEST(Verdict, ThatMachine0ToldEndsTheJobThoughItsAgentIsKilled) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->state, JobState::kFailed);
-  EXPECT_EQ(decision.intent->verdict->exit_code, 70);
+  EXPECT_EQ(decision.intent->verdict->exit_code, 3);
   EXPECT_THAT(decision.intent->reason, HasSubstr("told by status"));
 }
 

@@ -179,7 +179,7 @@ def _status():
         }),
         "verdict": struct("How the job ended.", {
             "generation": _words("Generation that decided it."),
-            "exitCode": integer("0, or the agent's exit code.", 0, 255),
+            "exitCode": integer("Exit code of the job, the same as that of lockstep run.", 0, 255),
             "cause": _words("Cause of a failure."),
         }),
         "counters": _counters(),
