@@ -127,6 +127,23 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
+// Before anything runs. An earlier run's report is no report of this one.
+Status PrepareReport(const std::string& path) {
+  if (path.empty()) return {};
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  if (fs::exists(there) && !fs::is_regular_file(there)) {
+    return Error::Invalid("--report: " + path + " is no regular file; name another");
+  }
+  const Status written = WriteFileAtomically(path, "");
+  if (!written.ok()) {
+    return Error{written.error().kind, "--report: " + written.error().message +
+                                           "; name a file in a folder that can be written to"};
+  }
+  fs::remove(path, error);
+  return {};
+}
+
 int Run(const RunCommand& command, const std::vector<std::string>& words, Time started,
         std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
@@ -166,13 +183,17 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
     return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
   }
+  const std::string report = command.report.empty() ? "" : fs::absolute(command.report).string();
+  if (const Status ready = PrepareReport(report); !ready.ok()) {
+    return Fail(ready.error().message, core::kExitUsage);
+  }
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
   RunOptions options;
   options.agent = *agent;
   options.nodes = *std::move(nodes);
-  options.report = command.report.empty() ? "" : fs::absolute(command.report).string();
+  options.report = report;
   options.away = command.away.empty() ? "" : fs::absolute(command.away).string();
   options.namespaces = !command.no_namespace;
   options.table = !command.no_table;

@@ -47,3 +47,13 @@ def test_success_is_said_when_report_finds_no_room(tmp_path):
     done = run_on_small_disk(folder, "--report", f"{folder}/r.json", script="exit 0")
     assert done.returncode == 0 and "succeeded" in done.stdout, done.stdout
     assert "no report: " in done.stdout and "No space left" in done.stdout, done.stdout
+
+
+def test_report_that_cannot_be_written_is_refused_before_job_starts(tmp_path):
+    started = tmp_path / "started"
+    for report in ("/nonexistent/r.json", str(tmp_path), "/dev/null"):
+        done = subprocess.run(
+            [binary("lockstep"), "run", "--report", report, "--", "touch", str(started)],
+            capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2 and "--report: " in done.stderr, done.stderr
+    assert not started.exists()
