@@ -14,6 +14,7 @@
 #include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "cli/run/history.h"
+#include "cli/run/kept_checkpoint.h"
 #include "cli/run/ledger_text.h"
 #include "cli/run/local_job.h"
 #include "cli/run/outcome.h"
@@ -282,9 +283,10 @@ class LocalOperator {
   // which ranks are started again alone, and which checkpoint is not written; the rest the gang's
   // own lines say.
   void PrintEvent(const control::EventNote& event) {
-    if (event.reason == "Straggler" || event.reason == "Preflight" ||
-        event.reason == control::kRankRestarted || event.reason == "Shrunk" ||
-        event.reason == "Grown") {
+    if (event.reason == "CheckpointNotWritten") unwritten_ = true;
+    if (event.reason == "CheckpointNotWritten" || event.reason == "Straggler" ||
+        event.reason == "Preflight" || event.reason == control::kRankRestarted ||
+        event.reason == "Shrunk" || event.reason == "Grown") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;
@@ -350,6 +352,7 @@ class LocalOperator {
     if (status.restarts.total > 0 || status.progress) {
       for (const std::string& line : LedgerLines(status)) screen_.Event(line);
     }
+    if (unwritten_) KeepUnwritten();
     screen_.Event(
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));
     for (const std::string& line : LastWordsLines(ending)) screen_.Event(line);
@@ -359,6 +362,14 @@ class LocalOperator {
     screen_.Flush();
     DrainScreen();
     return exit_code;
+  }
+
+  // What another computer's agents held has gone with them.
+  void KeepUnwritten() {
+    const Result<KeptCheckpoint> kept =
+        KeepCheckpoint(setup_.folder.path(), static_cast<uint32_t>(spec().num_machines));
+    screen_.Event(kept.ok() ? HowToUse(*kept, state_.path())
+                            : "the checkpoint is lost: " + kept.error().message);
   }
 
   Result<int> Abandon(const Error& error) {
@@ -421,6 +432,7 @@ class LocalOperator {
   std::vector<AgentEnd> ends_;
   Time next_table_{};
   std::string away_problem_;  // as it was told
+  bool unwritten_ = false;    // a checkpoint in memory is not in the folder
 };
 
 }  // namespace
