@@ -53,7 +53,7 @@ def test_failed_job_reports_the_failed_rank_and_its_error(jobs):
     failure = status["lastFailure"]
     assert (failure["rank"], failure["machine"], failure["exitCode"]) == (3, 1, 9)
     assert "no such file: x" in failure["stderr"]
-    assert status["verdict"]["exitCode"] == 70
+    assert status["verdict"]["exitCode"] == 9
     assert status["restarts"]["total"] == 0
     assert [each["cause"] for each in status["history"]] == ["ProcessExit"]
     assert status["ready"] == "0/2" and "Running" not in status["machines"]["byState"]
