@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-// Unavailable: the system has no thread left.
+// Internal: the system has no thread left.
 template <typename Work>
 Result<std::thread> StartThread(Work work) {
   try {
     return std::thread(std::move(work));
   } catch (const std::system_error& error) {
-    return Error::Unavailable("no thread can be started (" + error.code().message() +
-                              "): end processes, or raise the limit on them (pids.max of the "
-                              "cgroup, ulimit -u)");
+    return Error::Internal("no thread can be started (" + error.code().message() +
+                           "): end processes, or raise the limit on them (pids.max of the "
+                           "cgroup, ulimit -u)");
   }
 }
 

@@ -20,7 +20,7 @@ TEST(StartThread, IsAnErrorWhereTheSystemHasNoneLeft) {
   const NoThreads none;
   const Result<std::thread> thread = StartThread([] {});
   ASSERT_FALSE(thread.ok());
-  EXPECT_EQ(thread.error().kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(thread.error().kind, ErrorKind::kInternal);
   EXPECT_THAT(thread.error().message, testing::HasSubstr("no thread can be started"));
 }
 

@@ -75,7 +75,9 @@ Result<std::string> ConfigText(int argc, char** argv, lockstep::UniqueFd* starte
 
 int Fail(const Error& error) {
   std::fprintf(stderr, "lockstep-agent: %s\n", error.message.c_str());
-  return lockstep::core::kExitConfiguration;
+  // Another machine may do what this one can't.
+  return error.kind == lockstep::ErrorKind::kBroken ? lockstep::core::kExitReplace
+                                                    : lockstep::core::kExitConfiguration;
 }
 
 int Run(int argc, char** argv) {

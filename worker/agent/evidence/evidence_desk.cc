@@ -87,9 +87,9 @@ EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, Log
 
 void EvidenceDesk::Sweep() {
   sweep_timer_.WakeAt(BootTime() + sweep_);
-  FileWorker* worker = Enter(questions_);
-  if (worker == nullptr) return;
-  worker->Run(
+  const Result<FileWorker*> worker = Enter(questions_);
+  if (!worker.ok()) return;
+  (*worker)->Run(
       [folder = StacksFolder(*config_)] {
         RemoveLeftoverStacks(folder);
         return true;
@@ -97,11 +97,13 @@ void EvidenceDesk::Sweep() {
       [this](bool) { --questions_.waiting; });
 }
 
-FileWorker* EvidenceDesk::Enter(Queue& queue) {
-  if (queue.waiting >= kMaxWaiting) return nullptr;
+Result<FileWorker*> EvidenceDesk::Enter(Queue& queue) {
+  if (queue.waiting >= kMaxWaiting) {
+    return Error::Unavailable("evidence is being collected already: ask again in a moment");
+  }
   if (!queue.worker) {
     Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_);
-    if (!worker.ok()) return nullptr;
+    if (!worker.ok()) return worker.error();
     queue.worker = std::move(*worker);
   }
   ++queue.waiting;
@@ -111,12 +113,15 @@ FileWorker* EvidenceDesk::Enter(Queue& queue) {
 void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
                            OnPlaces done) {
   TellPlaces();  // of an earlier one
-  FileWorker* worker = Enter(hangs_);
-  if (worker == nullptr) return loop_->Post([done = std::move(done)] { done({}); });
+  const Result<FileWorker*> worker = Enter(hangs_);
+  if (!worker.ok()) {
+    log_("where the ranks hang is not looked at: " + worker.error().message);
+    return loop_->Post([done = std::move(done)] { done({}); });
+  }
   hang_ = {generation, {}, std::move(done)};
   hang_timer_.WakeAt(until - kToTell);
   const Ranks shared = std::make_shared<const std::vector<RankProcess>>(std::move(ranks));
-  worker->Run(
+  (*worker)->Run(
       [shared, config = config_, until] {
         // First, for torch takes its time to write, and ranks leave when their peers are killed.
         auto flights = std::make_shared<FlightSearch>(*shared, config->run_dir);
@@ -131,9 +136,9 @@ void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess>
 
 void EvidenceDesk::FindRecorders(core::Generation generation, Ranks ranks, Time until,
                                  Looked looked) {
-  FileWorker* worker = Enter(hangs_);
-  if (worker == nullptr) return TellPlaces();
-  worker->Run(
+  const Result<FileWorker*> worker = Enter(hangs_);
+  if (!worker.ok()) return TellPlaces();
+  (*worker)->Run(
       [ranks = std::move(ranks), flights = std::move(looked.flights), until] {
         std::string ras = AskNcclRas(*ranks, std::min(until, BootTime() + kRasPatience));
         return Recorders{flights->Find(until), std::move(ras)};
@@ -154,11 +159,11 @@ void EvidenceDesk::TellPlaces() {
 
 void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> found,
                         Recorders recorders) {
-  FileWorker* worker = Enter(hangs_);
-  if (worker == nullptr) return;
+  const Result<FileWorker*> worker = Enter(hangs_);
+  if (!worker.ok()) return;
   const std::string root = config_->log_path.empty() ? config_->run_dir : config_->log_path;
   const std::string folder = root + "/" + generation.ToString() + "/evidence";
-  worker->Run(
+  (*worker)->Run(
       [folder, machine = config_->machine, found = std::move(found),
        recorders = std::move(recorders)]() -> Result<std::string> {
         Status wrote = WriteRanks(folder, found);
@@ -182,11 +187,9 @@ void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> f
 
 void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> ranks,
                           OnAnswer done) {
-  FileWorker* worker = Enter(questions_);
-  if (worker == nullptr) {
-    return done(Error::Unavailable("evidence is being collected already: ask again in a moment"));
-  }
-  worker->Run(
+  const Result<FileWorker*> worker = Enter(questions_);
+  if (!worker.ok()) return done(worker.error());
+  (*worker)->Run(
       [ranks = std::move(ranks), config = config_, generation]() -> Result<std::string> {
         const Time until = BootTime() + kAnswerPatience;
         auto found = LookAtRanks(ranks, StacksFolder(*config), until);

@@ -71,7 +71,7 @@ class EvidenceDesk {
   };
 
   // Null where no thread can be had, or too much waits for it.
-  FileWorker* Enter(Queue& queue);
+  Result<FileWorker*> Enter(Queue& queue);
   void Sweep();
   using Ranks = std::shared_ptr<const std::vector<RankProcess>>;
   void FindRecorders(core::Generation generation, Ranks ranks, Time until, Looked looked);

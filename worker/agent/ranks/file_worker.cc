@@ -18,7 +18,7 @@ Result<std::unique_ptr<FileWorker>> FileWorker::Create(EventLoop* loop) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   Result<std::thread> thread = StartThread([raw] { raw->Work(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!thread.ok()) return thread.error();
+  if (!thread.ok()) return Error{ErrorKind::kBroken, thread.error().message};
   raw->thread_ = std::move(*thread);
   return worker;
 }

@@ -25,7 +25,7 @@ namespace lockstep::agent {
 
 class FileWorker {
  public:
-  // Unavailable: the system has no thread left.
+  // Broken: this machine has no thread left.
   static Result<std::unique_ptr<FileWorker>> Create(EventLoop* loop);
   // Waits for the job under way; what is queued, and every answer, is dropped.
   ~FileWorker();

@@ -1,5 +1,6 @@
 #include "worker/agent/evidence/evidence_desk.h"
 
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tests/base/loop_test_base.h"
+#include "tests/base/no_threads.h"
 
 namespace lockstep::agent {
 namespace {
@@ -38,6 +40,22 @@ TEST_F(EvidenceDeskTest, AHangIsLookedAtHoweverManyAskForEvidence) {
   ASSERT_TRUE(RunUntil([&] { return found.has_value(); }));
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(found->front().rank, 3u);
+}
+
+TEST_F(EvidenceDeskTest, AskedWhereTheMachineHasNoThreadLeftItSaysSoAndGoesOn) {
+  std::string said;
+  EvidenceDesk desk(loop(), &config_, [&said](const std::string& line) { said = line; });
+  const NoThreads none;
+  std::string why;
+  desk.Answer({1, 1}, {{3, getpid()}}, [&](const Result<std::string>& file) {
+    why = file.ok() ? "" : file.error().message;
+  });
+  EXPECT_THAT(why, testing::HasSubstr("no thread can be started"));
+  bool told = false;
+  desk.Collect({1, 1}, {{3, getpid()}}, BootTime() + minutes(1),
+               [&told](const auto&) { told = true; });
+  EXPECT_TRUE(RunUntil([&] { return told; }));
+  EXPECT_THAT(said, testing::HasSubstr("no thread can be started"));
 }
 
 TEST_F(EvidenceDeskTest, WhatEndedProcessesLeftIsRemovedThoughNobodyAsks) {

@@ -51,7 +51,7 @@ TEST_F(FileWorkerTest, IsAnErrorWhereTheSystemHasNoThreadLeft) {
   const NoThreads none;
   const auto worker = FileWorker::Create(loop());
   ASSERT_FALSE(worker.ok());
-  EXPECT_EQ(worker.error().kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(worker.error().kind, ErrorKind::kBroken);
 }
 
 TEST_F(FileWorkerTest, EndsWithWorkInItsQueue) {
