@@ -39,7 +39,7 @@ bool HasStarted(const kube::PodView& pod) {
 }
 
 std::string WaitsFor(const kube::PodView& pod) {
-  if (!pod.init_waiting_reason.empty()) return pod.init_waiting_reason;
+  if (!pod.init.reason.empty()) return pod.init.reason;
   if (!pod.worker.reason.empty()) return pod.worker.reason;
   if (pod.schedule_reason.empty()) return pod.scheduled ? "its container to start" : "a node";
   return pod.schedule_reason + ": " + pod.schedule_message;

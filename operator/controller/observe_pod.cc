@@ -1,11 +1,12 @@
 #include "operator/controller/observe_pod.h"
 
-#include <algorithm>
-#include <array>
 #include <csignal>
 #include <string_view>
+#include <utility>
 
 #include "core/exit_codes.h"
+#include "core/model/shortcuts.h"
+#include "operator/controller/pod_ends.h"
 
 namespace lockstep::control {
 namespace {
@@ -13,16 +14,6 @@ namespace {
 using kube::ContainerState;
 using kube::PodPhase;
 using kube::PodView;
-
-// Kubelet's refusals of a pod that the scheduler had sent it.
-constexpr auto kRejections = std::to_array<std::string_view>(
-    {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "NodeAffinity"});
-constexpr std::string_view kOutOf = "OutOf";  // OutOfcpu, OutOfpods, OutOfnvidia.com/gpu
-constexpr auto kMisalignments =
-    std::to_array<std::string_view>({"TopologyAffinityError", "SMTAlignmentError"});
-// The pod was asked to leave by the cluster, which is nobody's failure.
-constexpr auto kRequests = std::to_array<std::string_view>(
-    {"Evicted", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"});
 
 // Kubernetes names the whole second in which a pod was created. Taken as its end, so that nobody
 // waits less for a pod than is asked for.
@@ -32,41 +23,68 @@ constexpr const char* kTaken =
     "Kueue takes the pods for jobs of their own: its integrations.externalFrameworks must name "
     "TrainingJob.v1alpha1.lockstep.dev, and the job needs label kueue.x-k8s.io/queue-name";
 
-bool IsOneOf(std::string_view text, const auto& names) {
-  return std::find(names.begin(), names.end(), text) != names.end();
-}
-
 bool IsTerminal(const PodView& pod) {
   return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
+bool HasEnded(const ContainerState& container) {
+  return container.kind == ContainerState::Kind::kTerminated;
+}
+
+// The runtime could not start it: what it says is of itself.
+bool NeverRan(const ContainerState& container) {
+  return container.reason == "StartError" || container.reason == "ContainerCannotRun";
+}
+
+void Apply(const PodEnd& row, MachineEnd& end) {
+  end.payer = row.payer;
+  end.asked = row.sort == PodEnd::Sort::kAsked;
+  end.rejected = row.sort == PodEnd::Sort::kRefused || row.sort == PodEnd::Sort::kMisaligned;
+  end.misaligned = row.sort == PodEnd::Sort::kMisaligned;
+  end.out_of_memory = row.sort == PodEnd::Sort::kOutOfMemory;
+}
+
+// An agent that ran says more of its end than the reason does. Where the kernel ended one rank
+// alone (cgroup v1), the runtime gives the container OOMKilled for whatever end it comes to later.
+bool Counts(const PodEnd& row, const MachineEnd& end) {
+  return !end.agent_ran ||
+         (row.sort == PodEnd::Sort::kOutOfMemory && end.exit_code == core::kExitSignal + SIGKILL);
+}
+
+void TakeContainer(const ContainerState& ended, std::string name, MachineEnd& end) {
+  end.exit_code = ended.exit_code;
+  end.signal = ended.signal;
+  if (ended.reason != "Error" && ended.reason != "Completed") end.reason = ended.reason;
+  (end.agent_ran ? end.termination : end.message) = ended.message;
+  if (!end.agent_ran) end.container = std::move(name);
+  const PodEnd& row = FindPodEnd(PodEnd::Of::kContainer, ended.reason, ended.message);
+  if (Counts(row, end)) Apply(row, end);
+}
+
+// What is said of the pod as a whole holds before what is said of its containers.
+void TakePod(const PodView& pod, MachineEnd& end) {
+  end.container.clear();
+  end.reason = pod.reason;
+  end.message = pod.message;
+  Apply(FindPodEnd(PodEnd::Of::kPod, pod.reason, pod.message), end);
+}
+
 MachineEnd EndOf(const PodView& pod) {
-  const ContainerState& worker = pod.worker;
   MachineEnd end;
-  end.agent_ran = worker.kind == ContainerState::Kind::kTerminated;
-  end.asked = IsOneOf(pod.reason, kRequests) || !pod.disruption.empty();
-  end.asked_for = pod.disruption.empty() ? pod.reason : pod.disruption;
-  end.rejected = IsOneOf(pod.reason, kRejections) || pod.reason.starts_with(kOutOf);
-  end.misaligned = IsOneOf(pod.reason, kMisalignments);
-  // Kubernetes says so only if every container exited with 0.
-  if (!end.agent_ran && pod.phase == PodPhase::kSucceeded) {
-    end.agent_ran = true;
+  const bool of_worker = HasEnded(pod.worker);
+  const ContainerState& ended = of_worker ? pod.worker : pod.init;
+  // Kubernetes says Succeeded only if every container exited with 0.
+  const bool succeeded = !of_worker && pod.phase == PodPhase::kSucceeded;
+  end.agent_ran = succeeded || (of_worker && !NeverRan(ended));
+  end.message = end.agent_ran ? "" : pod.message;
+  if (succeeded) {
     end.exit_code = core::kExitSuccess;
-    return end;
+  } else if (HasEnded(ended)) {
+    TakeContainer(ended, of_worker ? core::kWorkerContainer : pod.init_name, end);
   }
-  if (!end.agent_ran) {
-    end.reason = pod.reason;
-    end.message = pod.message;
-    return end;
-  }
-  end.exit_code = worker.exit_code;
-  end.signal = worker.signal;
-  end.termination = worker.message;
-  if (worker.reason != "Error" && worker.reason != "Completed") end.reason = worker.reason;
-  // Where the kernel ended one rank alone (cgroup v1), the runtime gives the container this reason
-  // for whatever end it comes to later.
-  end.out_of_memory =
-      worker.reason == "OOMKilled" && worker.exit_code == core::kExitSignal + SIGKILL;
+  if (!pod.reason.empty()) TakePod(pod, end);
+  end.asked |= !pod.disruption.empty() && end.payer != Payer::kJob;
+  end.asked_for = pod.disruption.empty() ? pod.reason : pod.disruption;
   return end;
 }
 
@@ -77,11 +95,14 @@ bool IsOnItsWay(std::string_view reason) {
 
 std::optional<StartTrouble> TroubleOf(const PodView& pod) {
   const bool waits = pod.worker.kind == ContainerState::Kind::kWaiting;
-  if (waits && !IsOnItsWay(pod.worker.reason)) {
-    return StartTrouble{true, pod.worker.reason, pod.worker.message};
-  }
-  if (IsOnItsWay(pod.init_waiting_reason)) return std::nullopt;
-  return StartTrouble{false, pod.init_waiting_reason, pod.init_waiting_message};
+  const bool agent = waits && !IsOnItsWay(pod.worker.reason);
+  const ContainerState& stuck = agent ? pod.worker : pod.init;
+  if (IsOnItsWay(stuck.reason)) return std::nullopt;
+  return StartTrouble{.agent = agent,
+                      .reason = stuck.reason,
+                      .message = stuck.message,
+                      .container = agent ? core::kWorkerContainer : pod.init_name,
+                      .payer = FindPodEnd(PodEnd::Of::kWaiting, stuck.reason, stuck.message).payer};
 }
 
 Stage StageOf(const PodView& pod) {
@@ -91,9 +112,7 @@ Stage StageOf(const PodView& pod) {
 
 }  // namespace
 
-bool IsOver(const PodView& pod) {
-  return pod.worker.kind == ContainerState::Kind::kTerminated || IsTerminal(pod);
-}
+bool IsOver(const PodView& pod) { return HasEnded(pod.worker) || IsTerminal(pod); }
 
 NodeState StateOf(const kube::NodeView* node) {
   if (node == nullptr) return NodeState::kGone;

@@ -79,14 +79,14 @@ struct PodView {
   std::string node;
   std::string pod_ip;
   std::string host_ip;
-  std::string schedule_reason;      // of condition PodScheduled=False: Unschedulable,
-  std::string schedule_message;     // SchedulingGated
-  std::string reason;               // status.reason: Evicted, TopologyAffinityError, ...
-  std::string message;              // status.message
-  std::string disruption;           // reason of condition DisruptionTarget=True
-  ContainerState worker;            // the container named `worker`
-  std::string init_waiting_reason;  // of the first init container that waits or failed
-  std::string init_waiting_message;
+  std::string schedule_reason;   // of condition PodScheduled=False: Unschedulable,
+  std::string schedule_message;  // SchedulingGated
+  std::string reason;            // status.reason: Evicted, TopologyAffinityError, ...
+  std::string message;           // status.message
+  std::string disruption;        // reason of condition DisruptionTarget=True
+  ContainerState worker;         // the container named `worker`
+  std::string init_name;         // of the first init container that waits or failed
+  ContainerState init;           // its state
 
   friend bool operator==(const PodView&, const PodView&) = default;
 };

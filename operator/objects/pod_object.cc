@@ -41,6 +41,15 @@ Json MetadataOfPod(const core::TrainingJob& job, const PodRequest& request, Json
   return metadata;
 }
 
+// Where a container that runs before the worker writes no termination message, kubelet takes the
+// end of its log: lastFailure quotes it.
+void KeepLastWords(Json& spec) {
+  if (IsUnset(spec, "initContainers")) return;
+  for (Json& container : ListAt(spec, "initContainers")) {
+    SetIfUnset(container, "terminationMessagePolicy", "FallbackToLogsOnError");
+  }
+}
+
 Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& status,
                           const PodRequest& request, const AgentDelivery& delivery) {
   Json pod_template = FromNode(job.spec.template_);
@@ -53,6 +62,7 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   worker = pod::Worker(std::move(worker), job, delivery, *config);
   SetOwnFields(job, request.machine, spec);
   pod::AddVolumes(job, status.agent.image, request.key_secret, delivery, spec, worker);
+  KeepLastWords(spec);
   pod::Place(job, request.avoid_nodes, request.spare_node, spec);
   Json metadata = MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"));
   if (status.pod_group) JoinPodGroup(*status.pod_group, metadata, spec);

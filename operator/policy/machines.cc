@@ -4,8 +4,11 @@
 #include <set>
 #include <string_view>
 
+#include "base/text/ascii.h"
 #include "core/exit_codes.h"
 #include "core/gang/outcome.h"
+#include "core/model/shortcuts.h"
+#include "core/text/limited_text.h"
 #include "operator/policy/rules.h"
 
 namespace lockstep::control {
@@ -67,13 +70,47 @@ std::string HowItEnded(const MachineEnd& end) {
   return text;
 }
 
+// A pod that is deleted ends its containers by signals, those that run before the agent as well.
+bool EndedByDeletion(const MachineObservation& seen) {
+  const MachineEnd& end = *seen.end;
+  const bool by_signal = end.exit_code > core::kExitSignal || end.signal > 0;
+  return seen.leave_by.has_value() && !end.container.empty() && by_signal;
+}
+
+// Of a container's log the end says most, of kubelet's sentences the beginning. What stands around
+// them in status has room beside them.
+std::string Quoted(const MachineEnd& end) {
+  constexpr size_t kLongest = 180;
+  if (end.message.empty()) return "";
+  const std::string text(Trim(core::OneLine(end.message)));
+  return ": " + (end.container.empty() ? core::FirstBytes(text, kLongest)
+                                       : core::LastBytes(text, kLongest));
+}
+
+std::string WithoutItsAgent(const MachineObservation& seen) {
+  const MachineEnd& end = *seen.end;
+  std::string what;
+  if (end.container.empty()) {
+    what = "its pod failed" + Where(seen);
+    if (!end.reason.empty()) what += ": " + end.reason;
+  } else {
+    what = "its " + ContainerText(end.container) + " " + HowItEnded(end) + Where(seen);
+  }
+  return what + Quoted(end);
+}
+
 End EndAsAWhole(const MachineObservation& seen) {
   End end;
-  end.what = "its pod failed" + Where(seen);
-  if (!seen.end->reason.empty()) end.what += ": " + seen.end->reason;
-  if (!seen.end->message.empty()) end.what += ": " + seen.end->message;
+  end.what = WithoutItsAgent(seen);
+  end.payer = seen.end->payer;
   if (seen.end->rejected) end.kind = EndKind::kRejected;
+  if (end.payer == Payer::kJob) end.kind = EndKind::kJob;
+  if (seen.end->out_of_memory) end.kind = EndKind::kOutOfMemory;
   if (seen.end->asked) end.kind = EndKind::kAsked;
+  if (EndedByDeletion(seen)) {
+    end.kind = EndKind::kAsked;
+    end.payer = Payer::kMachine;
+  }
   return end;
 }
 
@@ -105,10 +142,14 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   if (ended.out_of_memory) {
     end.kind = EndKind::kOutOfMemory;
     end.what = "its container went over its memory limit" + Where(seen);
+  } else if (ended.payer == Payer::kJob) {
+    return EndAsAWhole(seen);
   } else if (WasAsked(seen)) {
     end.kind = EndKind::kAsked;
+    end.payer = ended.payer;
     end.what = "it was asked to leave" + Where(seen);
     if (!ended.asked_for.empty()) end.what += " (" + ended.asked_for + ")";
+    end.what += Quoted(ended);
   } else if (end.message && end.message->machine == 0 &&
              IsReachableEpoch(snapshot.status, end.message->needs_epoch)) {
     end.kind = EndKind::kOvertaken;
@@ -128,6 +169,10 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
 }
 
 }  // namespace
+
+std::string ContainerText(const std::string& name) {
+  return (name == core::kWorkerContainer ? "container " : "init container ") + name;
+}
 
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch) {
   constexpr uint32_t kFurthest = 10'000;  // each costs somebody a machine

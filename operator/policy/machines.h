@@ -50,6 +50,7 @@ enum class EndKind : uint8_t {
   kVerdict,        // the job is over, as core/gang/outcome.h finds
   kConfiguration,  // the agent could not work with what it was told
   kOutOfMemory,    // it went over its memory limit: the application's failure
+  kJob,            // of the job's own doing, likewise
   kAsked,          // drained, evicted, preempted or deleted: costs no budget
   kSlow,           // preflight found it slow, and asks for few: costs no budget
   kRejected,       // the node would not have it: tried elsewhere, later
@@ -63,11 +64,15 @@ struct End {
   EndKind kind = EndKind::kLost;
   std::string what;  // "its agent was killed by SIGKILL on node a"
   std::optional<core::Termination> message;
+  Payer payer = Payer::kMachine;
 };
 End EndOf(const Snapshot& snapshot, const Machine& machine);
 
 // The verdict that the job's machine 0 told in its last answer, before its end was seen.
 std::optional<core::Termination> VerdictHeard(const Snapshot& snapshot);
+
+// "container worker" or "init container fetch".
+std::string ContainerText(const std::string& name);
 
 // Above the recorded epoch, and near enough to be believed: status may have gone back that far.
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch);

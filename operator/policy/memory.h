@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "base/wall_time.h"
+#include "core/failure/failure.h"
 #include "core/failure/generation.h"
 
 namespace lockstep::control {
@@ -62,6 +63,22 @@ struct ReplacementMemory {
     Time until{};
   };
   std::map<uint32_t, AwaitedReason> reasons;  // why machines were ended, not told yet
+  // What keeps a machine that has a node from starting.
+  struct Stuck {
+    std::string uid;       // of the pod
+    std::string likeness;  // as of ends
+    Time since{};
+  };
+  std::map<uint32_t, Stuck> stuck;
+  // Ends that may be, or are, of the job's own doing, by what they have in common.
+  struct Alike {
+    std::set<std::string> nodes;
+    int rounds = 0;           // attempts that came to it, those made at one time counted once
+    uint32_t next_round = 0;  // attempts from this one on are of another round
+    Time last{};
+  };
+  std::map<std::string, Alike> alike;
+  std::optional<core::Failure> of_job;  // the last of them, if no generation has run since
   int slow = 0;            // machines that were replaced for their slowness, at no cost
   bool overtaken = false;  // the epoch was raised above a status that had gone back
 };

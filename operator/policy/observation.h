@@ -12,14 +12,23 @@
 
 namespace lockstep::control {
 
+// Which budget an end is charged to.
+enum class Payer : uint8_t {
+  kMachine,  // maxMachineReplacements; none where the machine was asked to leave
+  kSuspect,  // likewise, but maxRestarts once it has ended the same way on another node
+  kJob,      // maxRestarts
+};
+
 // How an attempt ended, so that nothing it started can be alive.
 struct MachineEnd {
-  bool agent_ran = true;    // false: it failed as a whole, for `reason`, and its agent told nothing
-  int exit_code = -1;       // of its agent; -1: a signal ended it, or nobody saw how it ended
-  int signal = 0;           // that killed it; 0: none, or not known
+  bool agent_ran = true;  // false: it failed without its agent, which told nothing
+  std::string container;  // then: that failed; "": the machine as a whole
+  int exit_code = -1;  // of its agent, or of `container`; -1: a signal ended it, or nobody saw how
+  int signal = 0;      // that killed it; 0: none, or not known
   std::string termination;  // the message that its agent left; "" for none
   std::string reason;       // where a code does not say all: StartError, Evicted
   std::string message;      // more about the reason, for people
+  Payer payer = Payer::kMachine;
   bool out_of_memory = false;  // it went over its memory limit, and the kernel ended all of it
   bool asked = false;          // it was asked to leave: drained, evicted, preempted
   std::string asked_for;       // why, where that is known
@@ -31,9 +40,11 @@ struct MachineEnd {
 
 // Why an attempt that has a node does not start.
 struct StartTrouble {
-  bool agent = true;    // else what must run before it
-  std::string reason;   // ImagePullBackOff
-  std::string message;  // for people
+  bool agent = true;        // else what must run before it
+  std::string reason;       // ImagePullBackOff
+  std::string message;      // for people
+  std::string container{};  // that does not start
+  Payer payer = Payer::kSuspect;
 
   friend bool operator==(const StartTrouble&, const StartTrouble&) = default;
 };

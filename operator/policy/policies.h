@@ -132,7 +132,11 @@ std::string WhyFewerSpares(ReconcileContext& context);
 
 // replacement.cc: machines that are lost get a new attempt, as long as there is a budget for it.
 bool Replace(ReconcileContext& context);
+// Of either budget.
 bool IsBudgetSpent(const ReconcileContext& context);
+// maxRestarts, by ends of whole machines that are the job's own doing. What ends ranks is charged
+// and judged by machine 0.
+bool AreRestartsSpent(const ReconcileContext& context);
 
 // silence.cc: what the loss of an elastic gang's silent machine costs.
 // Whether it costs nothing before more is known of its node.

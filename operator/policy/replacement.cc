@@ -3,6 +3,7 @@
 
 #include "core/exit_codes.h"
 #include "core/failure/failure.h"
+#include "operator/policy/loss.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
 
@@ -14,13 +15,6 @@ constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
 constexpr Duration kReasonPatience = seconds(5);
 // As many as a coordinator asks for, and machine 0 once.
 constexpr int kMostFreeSlow = 3;
-
-struct Loss {
-  const Machine* machine = nullptr;
-  EndKind kind = EndKind::kLost;
-  std::string what;
-  uint32_t needs_epoch = 0;  // of kOvertaken
-};
 
 Loss AskedForByPolicy(const Machine& machine) {
   return {&machine, EndKind::kLost, "failurePolicy asks for another machine"};
@@ -99,16 +93,21 @@ std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine&
 
 std::optional<Loss> FindLoss(ReconcileContext& context, const Machine& machine) {
   if (machine.life == Life::kEnded || machine.life == Life::kGone) {
-    const End end = EndOf(context.snapshot, machine);
-    const bool overtaken = end.kind == EndKind::kOvertaken;
-    return Loss{&machine, end.kind, end.what, overtaken ? end.message->needs_epoch : 0};
+    return LossByEnd(context, machine);
   }
-  if (machine.life == Life::kWaiting) return FindStranded(context, machine);
+  if (machine.life == Life::kWaiting) {
+    std::optional<Loss> stranded = FindStranded(context, machine);
+    return stranded ? stranded : FindStuck(context, machine);
+  }
   if (machine.life != Life::kRunning) return std::nullopt;
   if (context.spec().topology.policy == core::TopologyPolicy::kRequired) {
     const std::string otherwise = BoundOtherwise(context, machine);
     const std::string where = " on node " + machine.seen->node;
-    if (!otherwise.empty()) return Loss{&machine, EndKind::kRejected, "it " + otherwise + where};
+    if (!otherwise.empty()) {
+      Loss loss{&machine, EndKind::kRejected, "it " + otherwise + where};
+      loss.elsewhere = true;
+      return loss;
+    }
   }
   if (const std::string slow = SlownessOf(context, machine); !slow.empty()) {
     return Loss{&machine, EndKind::kSlow, "it is slow: " + slow};
@@ -150,6 +149,11 @@ std::vector<Loss> FindLosses(ReconcileContext& context) {
   return losses;
 }
 
+bool Runs(const ReconcileContext& context) {
+  const core::GangStatus* gang = Coordinator(context);
+  return gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning);
+}
+
 // How long the machine's next attempt waits: at once for the first, later after quick ends, so that
 // a node that rejects or kills everything is not asked again and again. A rejection is quick
 // however long the image took that came before it.
@@ -157,7 +161,7 @@ void SetBackoff(ReconcileContext& context, const Loss& loss) {
   ReplacementMemory& memory = context.Own<&Memory::replacement>();
   const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
-  const bool rejected = loss.kind == EndKind::kRejected;
+  const bool rejected = loss.elsewhere;
   const bool quick = rejected || (last != nullptr && context.now.wall - last->created < kQuick);
   if (!quick) {
     memory.quick_ends.erase(index);
@@ -174,11 +178,12 @@ bool IsFailure(EndKind kind) { return kind != EndKind::kAsked && kind != EndKind
 // again and again is not believed.
 // Machines that are rejected together are so for one reason, and cost one: a cluster that aligns
 // nothing would else end a big job before a second node was tried.
-void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
+void Charge(ReconcileContext& context, const Loss& loss, bool* rejection_charged) {
   core::Counters& counters = context.next.counters;
+  const EndKind kind = loss.kind;
   if (kind == EndKind::kRejected && std::exchange(*rejection_charged, true)) return;
-  if (kind == EndKind::kOutOfMemory) {
-    ++counters.out_of_memory;
+  if (kind == EndKind::kOutOfMemory || kind == EndKind::kJob) {
+    if (!loss.counted) ++counters.out_of_memory;
   } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
     context.Own<&Memory::replacement>().overtaken = true;
   } else if (kind == EndKind::kSlow && context.memory().replacement.slow < kMostFreeSlow) {
@@ -186,6 +191,13 @@ void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
   } else if (kind != EndKind::kAsked) {
     ++counters.replacements;
   }
+}
+
+// Of ends of one sort, whatever numbers their messages hold.
+std::string LikenessOf(const MachineEnd& end) {
+  if (end.container.empty()) return end.reason;
+  return end.container + "/" + end.reason + "/" + std::to_string(end.exit_code) + "/" +
+         std::to_string(end.signal);
 }
 
 // A gang that may shrink is made for nodes that come and go. So is a silent machine's loss, until
@@ -198,14 +210,26 @@ bool IsItsNodes(ReconcileContext& context, const Loss& loss) {
   return silent && AwaitsWordOfNode(context, *loss.machine);
 }
 
-core::Cause CauseOf(EndKind kind) {
-  if (!IsFailure(kind)) return core::Cause::kStopRequested;
-  return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
+// Of the job's own doing: a container that ended, or a job that cannot run as it is written.
+core::Cause CauseOfJob(const MachineEnd* end) {
+  if (end == nullptr || end->container.empty()) return core::Cause::kConfiguration;
+  if (end->out_of_memory) return core::Cause::kOutOfMemory;
+  return end->signal > 0 ? core::Cause::kProcessSignal : core::Cause::kProcessExit;
+}
+
+core::Cause CauseOf(const Loss& loss) {
+  if (!IsFailure(loss.kind)) return core::Cause::kStopRequested;
+  if (loss.kind == EndKind::kJob) return CauseOfJob(loss.end);
+  return loss.kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
 }
 
 core::Failure FailureOf(const Loss& loss) {
   core::Failure failure;
-  failure.cause = CauseOf(loss.kind);
+  failure.cause = CauseOf(loss);
+  if (loss.end != nullptr && !loss.end->container.empty()) {
+    failure.signal = loss.end->signal;
+    if (failure.signal == 0) failure.exit_code = loss.end->exit_code;
+  }
   failure.machine = static_cast<int>(loss.machine->index);
   failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
   return failure;
@@ -257,12 +281,33 @@ bool ResetBudget(ReconcileContext& context) {
 
 }  // namespace
 
+Loss LossByEnd(const ReconcileContext& context, const Machine& machine) {
+  const End end = EndOf(context.snapshot, machine);
+  Loss loss{&machine, end.kind, end.what};
+  if (end.kind == EndKind::kOvertaken) loss.needs_epoch = end.message->needs_epoch;
+  loss.elsewhere = end.kind == EndKind::kRejected;
+  const MachineObservation* last = machine.last_seen;
+  if (last == nullptr || !last->end) return loss;
+  loss.end = &*last->end;
+  loss.payer = end.payer;
+  if (loss.payer != Payer::kMachine) loss.likeness = LikenessOf(*loss.end);
+  return loss;
+}
+
 bool IsBudgetSpent(const ReconcileContext& context) {
   return context.snapshot.status.counters.infrastructure_used() >
-         context.spec().failure_policy.max_machine_replacements;
+             context.spec().failure_policy.max_machine_replacements ||
+         AreRestartsSpent(context);
+}
+
+bool AreRestartsSpent(const ReconcileContext& context) {
+  return context.memory().replacement.of_job && !Runs(context) &&
+         context.snapshot.status.counters.application_used() >
+             context.spec().failure_policy.max_restarts;
 }
 
 bool Replace(ReconcileContext& context) {
+  if (Runs(context)) context.Own<&Memory::replacement>().of_job.reset();
   if (JudgeSilent(context)) return true;
   if (IsBudgetSpent(context)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(context);
@@ -281,24 +326,28 @@ bool Replace(ReconcileContext& context) {
   for (const Loss& loss : losses) {
     next.epoch = std::max({next.epoch, loss.needs_epoch, AboveWhatAgentsKnow(context, loss)});
   }
+  JudgeAlike(context, losses);
   bool rejection_charged = false;
   for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
-    if (!IsItsNodes(context, loss)) Charge(context, loss.kind, &rejection_charged);
+    if (!IsItsNodes(context, loss)) Charge(context, loss, &rejection_charged);
     NoteSuccessor(context, loss.machine->index, loss.kind == EndKind::kAsked);
     SetBackoff(context, loss);
     if (const MachineObservation* last = loss.machine->last_seen;
-        last != nullptr && loss.kind == EndKind::kRejected) {
+        last != nullptr && loss.elsewhere) {
       context.Own<&Memory::replacement>().refused_by.insert(last->node);
     }
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) {
-      RecordLossOfMachine0(context, CauseOf(loss.kind));
-      AccountLossOfMachine0(context, CauseOf(loss.kind));
+      RecordLossOfMachine0(context, CauseOf(loss));
+      AccountLossOfMachine0(context, CauseOf(loss));
     }
     if (IsFailure(loss.kind)) {
       next.last_failure =
           FailureRecord(context, FailureOf(loss), context.snapshot.status.gang_generation);
+    }
+    if (loss.kind == EndKind::kJob) {
+      context.Own<&Memory::replacement>().of_job = next.last_failure->failure;
     }
     context.AddEvent(IsFailure(loss.kind), "MachineReplaced",
                      "machine " + std::to_string(loss.machine->index) + ": " + loss.what +

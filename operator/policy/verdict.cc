@@ -99,17 +99,34 @@ bool RefuseSpec(ReconcileContext& context) {
       {.generation = {}, .exit_code = core::kExitConfiguration, .cause = Cause::kConfiguration});
 }
 
+// By ends of whole machines, of which machine 0 may never have heard.
+bool FailByRestarts(ReconcileContext& context) {
+  const core::Failure& last = *context.memory().replacement.of_job;
+  const int used = context.snapshot.status.counters.application_used();
+  const int allowed = context.spec().failure_policy.max_restarts;
+  const bool misconfigured = last.cause == Cause::kConfiguration;
+  context.next.last_failure = FailureRecord(context, last, context.next.gang_generation);
+  return End(context, false, core::ToString(last.cause),
+             last.message + "; failure " + std::to_string(used) +
+                 " of the job's own, and spec.failurePolicy.maxRestarts is " +
+                 std::to_string(allowed),
+             {.generation = {},
+              .exit_code = misconfigured ? core::kExitConfiguration : core::kExitFailed,
+              .cause = last.cause});
+}
+
 // Machine 0 ends the job by itself when it hears of the count; without it, this does.
 bool SpendBudget(ReconcileContext& context) {
-  const int used = context.snapshot.status.counters.infrastructure_used();
-  const int allowed = context.spec().failure_policy.max_machine_replacements;
   std::optional<Time>& since = context.Own<&Memory::verdict>().spent_since;
-  if (used <= allowed || context.machines.empty()) {
+  if (!IsBudgetSpent(context) || context.machines.empty()) {
     since.reset();
     return false;
   }
   if (!since) since = context.now.boot;
   if (Coordinator(context) != nullptr && !context.IsDue(*since + kVerdictPatience)) return false;
+  if (AreRestartsSpent(context)) return FailByRestarts(context);
+  const int used = context.snapshot.status.counters.infrastructure_used();
+  const int allowed = context.spec().failure_policy.max_machine_replacements;
   const std::optional<core::LastFailure>& last = context.snapshot.status.last_failure;
   return Fail(
       context, Cause::kMachineLost, core::kExitMachines,

@@ -90,9 +90,9 @@ error_code ReadInitContainers(ondemand::value value, PodView& pod) {
     ContainerState& state = container.state;
     const bool waits = state.kind == ContainerState::Kind::kWaiting;
     const bool failed = state.kind == ContainerState::Kind::kTerminated && state.exit_code != 0;
-    if (pod.init_waiting_reason.empty() && (waits || failed)) {
-      pod.init_waiting_reason = std::move(state.reason);
-      pod.init_waiting_message = std::move(state.message);
+    if (pod.init.kind == ContainerState::Kind::kNone && (waits || failed)) {
+      pod.init_name = container.name;
+      pod.init = std::move(state);
     }
     return SUCCESS;
   });

@@ -143,6 +143,50 @@ TEST(ObservePod, KubeletsRefusalsAreRejectionsAndTwoOfThemOfAlignment) {
   EXPECT_FALSE(ObservationOf(FailedPod("DeadlineExceeded")).end->rejected);
 }
 
+TEST(ObservePod, AnInitContainerThatFailedIsQuotedWithNameCodeAndWords) {
+  kube::PodView pod = FailedPod("");
+  pod.message.clear();
+  pod.init_name = "fetch";
+  pod.init.kind = Kind::kTerminated;
+  pod.init.exit_code = 3;
+  pod.init.reason = "Error";
+  pod.init.message = "no such bucket";
+  const MachineEnd end = *ObservationOf(pod).end;
+  EXPECT_FALSE(end.agent_ran || end.asked || end.rejected || end.out_of_memory);
+  EXPECT_EQ(end.container, "fetch");
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_EQ(end.reason, "");
+  EXPECT_EQ(end.message, "no such bucket");
+  EXPECT_EQ(end.termination, "") << "no agent wrote it";
+  EXPECT_EQ(end.payer, Payer::kSuspect);
+  pod.init.exit_code = 137;
+  pod.init.reason = "OOMKilled";
+  EXPECT_TRUE(ObservationOf(pod).end->out_of_memory);
+}
+
+TEST(ObservePod, AnAgentThatTheRuntimeCouldNotStartDidNotRun) {
+  kube::PodView pod = EndedPod(128, "StartError");
+  pod.worker.message = "exec /lockstep/lockstep-agent: exec format error";
+  const MachineEnd end = *ObservationOf(pod).end;
+  EXPECT_FALSE(end.agent_ran);
+  EXPECT_EQ(end.container, "worker");
+  EXPECT_EQ(end.message, pod.worker.message);
+  EXPECT_EQ(end.payer, Payer::kSuspect);
+}
+
+TEST(ObservePod, APodThatBrokeItsOwnLimitsIsTheJobsThoughItsAgentWasAskedToLeave) {
+  kube::PodView pod = EndedPod(143, "Error");
+  pod.reason = "Evicted";
+  pod.message = "Usage of EmptyDir volume \"data\" exceeds the limit \"1Gi\". ";
+  pod.disruption = "TerminationByKubelet";
+  const MachineEnd end = *ObservationOf(pod).end;
+  EXPECT_TRUE(end.agent_ran);
+  EXPECT_FALSE(end.asked);
+  EXPECT_EQ(end.payer, Payer::kJob);
+  EXPECT_EQ(end.reason, "Evicted");
+  EXPECT_EQ(end.message, pod.message);
+}
+
 TEST(ObservePod, AContainerThatCannotStartIsTroubleAndOneOnItsWayIsNone) {
   kube::PodView pod = RunningPod();
   pod.worker = {};
@@ -151,13 +195,16 @@ TEST(ObservePod, AContainerThatCannotStartIsTroubleAndOneOnItsWayIsNone) {
     pod.worker.reason = reason;
     EXPECT_FALSE(ObservationOf(pod).trouble) << reason;
   }
-  pod.init_waiting_reason = "ImagePullBackOff";
-  pod.init_waiting_message = "not found";
-  EXPECT_EQ(ObservationOf(pod).trouble, (StartTrouble{false, "ImagePullBackOff", "not found"}));
+  pod.init_name = "fetch";
+  pod.init.kind = Kind::kWaiting;
+  pod.init.reason = "ImagePullBackOff";
+  pod.init.message = "not found";
+  EXPECT_EQ(ObservationOf(pod).trouble,
+            (StartTrouble{false, "ImagePullBackOff", "not found", "fetch"}));
   pod.worker.reason = "CreateContainerConfigError";
   pod.worker.message = "secret \"token\" not found";
-  EXPECT_EQ(ObservationOf(pod).trouble,
-            (StartTrouble{true, "CreateContainerConfigError", "secret \"token\" not found"}));
+  EXPECT_EQ(ObservationOf(pod).trouble, (StartTrouble{true, "CreateContainerConfigError",
+                                                      "secret \"token\" not found", "worker"}));
 }
 
 TEST(ObservePod, ANodeIsGoneOutOfServiceOrOutOfReach) {

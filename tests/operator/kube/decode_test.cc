@@ -139,9 +139,9 @@ void Read(const Json& json, PodView& pod) {
     const ContainerState state = State(container);
     const bool stuck = state.kind == ContainerState::Kind::kWaiting ||
                        (state.kind == ContainerState::Kind::kTerminated && state.exit_code != 0);
-    if (!stuck || !pod.init_waiting_reason.empty()) continue;
-    pod.init_waiting_reason = state.reason;
-    pod.init_waiting_message = state.message;
+    if (!stuck || pod.init.kind != ContainerState::Kind::kNone) continue;
+    pod.init_name = Text(container, "name");
+    pod.init = state;
   }
 }
 

@@ -52,6 +52,7 @@ TEST(Pod, OfASmallJobIsThis) {
           "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
           "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 65532,
           "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "lockstep-agent", "mountPath": "/lockstep"}]}],
       "containers": [{
         "name": "worker",

@@ -266,6 +266,14 @@ inline MachineEnd FailedAsAWhole(std::string reason, std::string message) {
   end.message = std::move(message);
   return end;
 }
+// One of its init containers did, wherever that runs.
+inline MachineEnd InitFailed(std::string container, int code, std::string message) {
+  MachineEnd end = FailedAsAWhole("", std::move(message));
+  end.container = std::move(container);
+  end.exit_code = code;
+  end.payer = Payer::kSuspect;
+  return end;
+}
 inline MachineEnd Evicted(std::string message) {
   MachineEnd end = FailedAsAWhole("Evicted", std::move(message));
   end.asked = true;

@@ -200,7 +200,9 @@ def _time_and_logs():
         "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
         "health": struct("How long a job may show no progress.", {
             "startTimeout": duration("How long the machines may wait to be scheduled before the "
-                                     "gang lets go of all and tries again.", "1s", "168h"),
+                                     "gang lets go of all and tries again; and how long one may "
+                                     "fail to start on its node before it is tried on another.",
+                                     "1s", "168h"),
             "hangTimeout": duration("How long a process may report no progress, once it has begun "
                                     "to; 0s: any time.", "1s", "168h", or_off=True),
         }, filled=True),

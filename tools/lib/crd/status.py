@@ -119,7 +119,8 @@ def _counters():
         "generations": "Generations announced.",
         "processFailures": "Failures of processes.",
         "processFailuresBase": "Of those, forgiven after resetAfter.",
-        "outOfMemory": "Containers killed for memory.",
+        "outOfMemory": "Machines that ended by the job's own doing: killed for memory, "
+                       "an init container that fails on several nodes.",
         "outOfMemoryBase": "Of those, forgiven.",
         "replacements": "Machines replaced.",
         "replacementsBase": "Of those, forgiven.",

@@ -1,0 +1,54 @@
+#include <set>
+
+#include "operator/policy/loss.h"
+
+namespace lockstep::control {
+namespace {
+
+using Alike = ReplacementMemory::Alike;
+
+// Of an end that repeats itself on one node: there may be no other.
+constexpr int kMostOnOneNode = 3;
+
+const std::string& NodeOf(const Loss& loss) { return loss.machine->last_seen->node; }
+
+// The same decision may be made again, until it is written: it counts once.
+void Note(ReconcileContext& context, const Loss& loss) {
+  Alike& alike = context.Own<&Memory::replacement>().alike[loss.likeness];
+  if (context.now.boot - alike.last > context.spec().failure_policy.reset_after) alike = {};
+  alike.last = context.now.boot;
+  alike.nodes.insert(NodeOf(loss));
+  if (alike.next_round == context.next.epoch || loss.machine->attempt < alike.next_round) return;
+  ++alike.rounds;
+  alike.next_round = context.next.epoch;
+}
+
+bool IsTheJobs(const Loss& loss, const Alike& alike) {
+  return loss.payer == Payer::kJob || alike.nodes.size() > 1 || alike.rounds >= kMostOnOneNode;
+}
+
+std::string HowOften(const Alike& alike) {
+  if (alike.nodes.size() > 1)
+    return "; the same on " + std::to_string(alike.nodes.size()) + " nodes";
+  return alike.rounds > 1 ? "; the same " + std::to_string(alike.rounds) + " times" : "";
+}
+
+}  // namespace
+
+void JudgeAlike(ReconcileContext& context, std::vector<Loss>& losses) {
+  for (const Loss& loss : losses) {
+    if (!loss.likeness.empty()) Note(context, loss);
+  }
+  std::set<std::string> charged;
+  for (Loss& loss : losses) {
+    if (loss.likeness.empty()) continue;
+    const Alike& alike = context.memory().replacement.alike.at(loss.likeness);
+    if (!IsTheJobs(loss, alike)) continue;
+    loss.kind = EndKind::kJob;
+    loss.what += HowOften(alike);
+    const bool this_round = alike.next_round == context.next.epoch;
+    loss.counted = !this_round || !charged.insert(loss.likeness).second;
+  }
+}
+
+}  // namespace lockstep::control
