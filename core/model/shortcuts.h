@@ -12,6 +12,8 @@
 namespace lockstep::core {
 
 inline constexpr const char* kWorkerContainer = "worker";
+// The init container that copies the agent's file.
+inline constexpr const char* kInstallContainer = "lockstep-install";
 
 // Moves fields that only the template has into the spec, with their places. A field that stands in
 // both is left in both, and Validate refuses it.

@@ -390,6 +390,7 @@ Snapshot Controller::Take(const JobRecord& record) {
   Snapshot snapshot = SnapshotOf(record, caches_, options_.namespaces.empty());
   AddQueue(record, caches_, queues(record.name().name_space), &snapshot);
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
+  if (snapshot.notes.refusal) snapshot.installer = InstallerAmounts(options_.delivery);
   snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
   snapshot.gang_error = link_.LastError(name);
   snapshot.gang_unreadable = link_.IsUnreadable(name);

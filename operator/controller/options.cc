@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,21 @@ void RefuseClaims(const Options& options) {
     if (options.lease_name != name) continue;
     throw CLI::ValidationError("--lease-name", name + " is a name that operators use otherwise");
   }
+}
+
+std::map<std::string, Quantity> ReadAmounts(const std::vector<std::string>& texts) {
+  std::map<std::string, Quantity> amounts;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    const Result<Quantity> amount =
+        Quantity::Parse(equals == std::string::npos ? std::string_view()
+                                                    : std::string_view(text).substr(equals + 1));
+    if (equals == 0 || !amount.ok() || *amount <= Quantity()) {
+      throw CLI::ValidationError("--agent-resources", text + " is not of the form memory=100Mi");
+    }
+    amounts[text.substr(0, equals)] = *amount;
+  }
+  return amounts;
 }
 
 }  // namespace
@@ -78,6 +94,14 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_AGENT_DELIVERY")
       ->check(CLI::IsMember({"init-container", "image-volume"}))
       ->capture_default_str();
+  std::vector<std::string> resources;
+  app.add_option("--agent-resources", resources,
+                 "What the container that copies the agent asks for beyond 100m CPU and 32Mi, as "
+                 "memory=100Mi,ephemeral-storage=1Gi: what namespaces demand of every container")
+      ->envname("LOCKSTEP_AGENT_RESOURCES")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("RESOURCE=AMOUNT");
   app.add_option("--trainer-image", options->delivery.trainer_image,
                  "The image of jobs that name none: with lockstep-trainer")
       ->envname("LOCKSTEP_TRAINER_IMAGE");
@@ -126,6 +150,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
     app.parse(argc, argv);
     RefuseTwice(options->namespaces);
     RefuseClaims(*options);
+    options->delivery.resources = ReadAmounts(resources);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/text/quantity.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
 
@@ -25,7 +27,14 @@ struct AgentDelivery {
   std::string trainer_image{};         // for jobs that name no image
   std::string cuda_trainer_image{};    // for those that ask for GPUs; empty: trainer_image
   std::string spare_priority_class{};  // of spares; empty: the cluster's default
+  // What init container lockstep-install asks for, by resource: what a namespace's LimitRange or
+  // quota demands of every container. Below its own needs it does not count.
+  std::map<std::string, Quantity> resources{};
 };
+
+// What init container lockstep-install asks for, as the API server writes it; nothing where there
+// is none.
+std::map<std::string, std::string> InstallerAmounts(const AgentDelivery& delivery);
 
 // The values that differ from pod to pod.
 struct PodRequest {

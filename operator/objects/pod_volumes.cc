@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/model/names.h"
+#include "core/model/shortcuts.h"
 #include "operator/objects/pod_parts.h"
 
 namespace lockstep::control::pod {
@@ -13,7 +14,7 @@ constexpr int kReadable = 0444;
 // Copies the agent's file to the pod's own folder. Requests are limits, so that it takes no pod out
 // of the Guaranteed class.
 Json Installer(const std::string& image, const AgentDelivery& delivery) {
-  const Json amounts = {{"cpu", "100m"}, {"memory", "32Mi"}};
+  const Json amounts = InstallerAmounts(delivery);
   const Json security = {{"allowPrivilegeEscalation", false},
                          {"capabilities", {{"drop", Json::array({"ALL"})}}},
                          {"readOnlyRootFilesystem", true},
@@ -22,7 +23,7 @@ Json Installer(const std::string& image, const AgentDelivery& delivery) {
                          {"runAsGroup", 65532},
                          {"seccompProfile", {{"type", "RuntimeDefault"}}}};
   const Json mount = {{"name", kAgentVolume}, {"mountPath", kAgentFolder}};
-  return {{"name", "lockstep-install"},
+  return {{"name", core::kInstallContainer},
           {"image", image},
           {"imagePullPolicy", delivery.pull_policy},
           {"command", Json::array({"/lockstep-agent", "--install", kAgentFolder})},
@@ -97,3 +98,21 @@ void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
 }
 
 }  // namespace lockstep::control::pod
+
+namespace lockstep::control {
+
+std::map<std::string, std::string> InstallerAmounts(const AgentDelivery& delivery) {
+  if (delivery.method == AgentDelivery::Method::kImageVolume) return {};
+  std::map<std::string, Quantity> amounts = {
+      {"cpu", Quantity::FromMilli(100)},
+      {"memory", Quantity::FromUnits(32 << 20, Quantity::Format::kBinary)}};
+  for (const auto& [resource, amount] : delivery.resources) {
+    Quantity& asked = amounts[resource];
+    asked = std::max(asked, amount);
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [resource, amount] : amounts) texts[resource] = amount.ToString();
+  return texts;
+}
+
+}  // namespace lockstep::control

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <vector>
 
+#include "core/model/shortcuts.h"
 #include "core/text/limited_text.h"
 
 namespace lockstep::control {
@@ -33,6 +35,96 @@ std::string_view LackingResource(std::string_view message) {
   name = name.substr(0, name.find_first_of(", "));
   if (name.ends_with('.')) name.remove_suffix(1);
   return name;
+}
+
+// What stands between the first `before` and the next of `ends`; "" where `before` is not there.
+std::string_view Between(std::string_view text, std::string_view before, std::string_view ends) {
+  const size_t at = text.find(before);
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + before.size());
+  text = text.substr(0, text.find_first_of(ends));
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+// Where a machine's worker container gets an amount of a resource.
+std::string FieldOf(std::string_view resource) {
+  const bool per_process = resource == "cpu" || resource == "memory";
+  return (per_process ? "spec.resourcesPerProcess." : "spec.resourcesPerMachine.") +
+         std::string(resource);
+}
+
+std::string ChartValueOf(std::string_view resource) {
+  return "value agent.resources." + std::string(resource) + " of the operator's chart";
+}
+
+// "memory usage per Container is 100Mi, but request is 32Mi", which does not name the container.
+struct Bound {
+  std::string resource;
+  std::string_view wanted;
+  std::string_view asked;  // "": nothing
+};
+
+std::vector<Bound> BoundsOfContainers(std::string_view message) {
+  constexpr std::string_view kUsage = " usage per Container is ";
+  std::vector<Bound> bounds;
+  for (size_t at = message.find(kUsage); at != std::string_view::npos;) {
+    const size_t next = message.find(kUsage, at + 1);
+    const std::string_view before = message.substr(0, at);
+    const std::string_view clause = message.substr(at, next - at);
+    std::string_view asked = Between(clause, "but request is ", ", ]");
+    if (asked.empty()) asked = Between(clause, "but limit is ", ", ]");
+    bounds.push_back({std::string(before.substr(before.find_last_of(' ') + 1)),
+                      Between(clause, kUsage, ", ]"), asked});
+    at = next;
+  }
+  return bounds;
+}
+
+std::string OfLimitRange(std::string_view message,
+                         const std::map<std::string, std::string>& installer) {
+  if (message.find("limit to request ratio per ") != std::string_view::npos) {
+    return "the namespace's LimitRange wants a limit of container worker: set "
+           "spec.resourcesPerProcess.memory, of cpu topology.policy: Required";
+  }
+  if (message.find(" usage per Pod is ") != std::string_view::npos) {
+    return "the namespace's LimitRange bounds the pod: spec.resourcesPerProcess times "
+           "processesPerMachine";
+  }
+  std::string advice;
+  for (const Bound& bound : BoundsOfContainers(message)) {
+    const auto own = installer.find(bound.resource);
+    if (own != installer.end() && own->second == bound.asked) {
+      return "that is init container lockstep-install: set " + ChartValueOf(bound.resource) +
+             " to " + std::string(bound.wanted);
+    }
+    advice = "the namespace's LimitRange bounds container worker: set " + FieldOf(bound.resource);
+    if (bound.asked.empty() && own == installer.end()) {
+      advice += ", and for lockstep-install " + ChartValueOf(bound.resource);
+    }
+  }
+  return advice;
+}
+
+// "failed quota: q: must specify limits.cpu for: worker; requests.memory for: a,b".
+std::string OfMissingAmounts(std::string_view message) {
+  if (message.find("failed quota") == std::string_view::npos) return "";
+  constexpr std::string_view kSpecify = "must specify ";
+  const size_t at = message.find(kSpecify);
+  if (at == std::string_view::npos) return "";
+  std::string_view resource = message.substr(at + kSpecify.size());
+  resource = resource.substr(0, resource.find_first_of(" ,;"));
+  const bool limit_of_cpu = resource == "limits.cpu";
+  resource = resource.substr(resource.find('.') + 1);
+  const std::string_view who = Between(message, " for: ", "; ");
+  std::string advice = "the quota wants an amount of every container: set ";
+  if (who.find(core::kInstallContainer) != std::string_view::npos) {
+    advice += ChartValueOf(resource) + " for " + core::kInstallContainer;
+    if (who == core::kInstallContainer) return advice;
+    advice += ", and ";
+  }
+  // Requests of CPUs alone are no limits: those throttle.
+  if (limit_of_cpu) return advice + "a default limit of cpu in a LimitRange of the namespace";
+  return advice + FieldOf(resource);
 }
 
 }  // namespace
@@ -98,13 +190,14 @@ std::string AdviceOnContainer(std::string_view reason, std::string_view message)
            message));
 }
 
-std::string AdviceOnRefusal(std::string_view message) {
+std::string AdviceOnRefusal(std::string_view message,
+                            const std::map<std::string, std::string>& installer) {
+  if (std::string advice = OfLimitRange(message, installer); !advice.empty()) return advice;
+  if (std::string advice = OfMissingAmounts(message); !advice.empty()) return advice;
   return std::string(
       Find({{{"violates PodSecurity"},
              "set what is missing in spec.template, or let the namespace allow more"},
             {{"exceeded quota"}, "ask for less, or raise the quota"},
-            {{"failed quota"}, "the quota wants spec.resourcesPerProcess to say this"},
-            {{"usage per"}, "the namespace's LimitRange bounds spec.resourcesPerProcess"},
             {{"cannot create resource \"podgroups\""},
              "the chart's gangScheduling must name spec.scheduling.gang"},
             {{"cannot create resource"}, "the operator's Role lacks this permission"},

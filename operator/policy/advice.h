@@ -5,6 +5,7 @@
 #ifndef LOCKSTEP_OPERATOR_POLICY_ADVICE_H_
 #define LOCKSTEP_OPERATOR_POLICY_ADVICE_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -14,8 +15,10 @@ namespace lockstep::control {
 std::string AdviceOnScheduling(std::string_view message);
 // Of a container that waits: state.waiting's reason and message.
 std::string AdviceOnContainer(std::string_view reason, std::string_view message);
-// Of a create that the API server forbids.
-std::string AdviceOnRefusal(std::string_view message);
+// Of a create that the API server forbids. `installer`: what init container lockstep-install asks
+// for, by resource.
+std::string AdviceOnRefusal(std::string_view message,
+                            const std::map<std::string, std::string>& installer = {});
 
 // Whether the image of such a container could not be had. The reason then alternates between two
 // for as long as kubelet tries.

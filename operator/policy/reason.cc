@@ -26,7 +26,7 @@ std::string_view WithoutObject(std::string_view message) {
   return of_object ? message.substr(at + kForbidden.size()) : message;
 }
 
-Why OfRefusal(const Refusal& refusal) {
+Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
   constexpr const char* kFailedCreate = "FailedCreate";
   switch (refusal.kind) {
     case Refusal::Kind::kNameConflict:
@@ -34,8 +34,9 @@ Why OfRefusal(const Refusal& refusal) {
                                   " exists and is not this job's: delete it, or give the job "
                                   "another name"};
     case Refusal::Kind::kForbidden:
-      return {kFailedCreate, Say(refusal.object + " may not be made",
-                                 WithoutObject(refusal.message), AdviceOnRefusal(refusal.message))};
+      return {kFailedCreate,
+              Say(refusal.object + " may not be made", WithoutObject(refusal.message),
+                  AdviceOnRefusal(refusal.message, context.snapshot.installer))};
     case Refusal::Kind::kNotServed:
       return {kFailedCreate, refusal.object + " cannot be made: " + refusal.message};
     case Refusal::Kind::kInvalid:
@@ -186,7 +187,7 @@ std::string OfGang(const ReconcileContext& context, const core::GangStatus& gang
 }  // namespace
 
 Why WhyNotRunning(ReconcileContext& context) {
-  if (const Refusal* refusal = context.refusal()) return OfRefusal(*refusal);
+  if (const Refusal* refusal = context.refusal()) return OfRefusal(context, *refusal);
   if (!context.note.empty()) return {"", context.note};
   if (context.machines.empty() && context.memory().placement.start_again)
     return {"", OfLettingGo(context)};

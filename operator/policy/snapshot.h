@@ -112,6 +112,7 @@ struct Snapshot {
   bool deleting = false;
   core::JobStatus status;
   core::AgentVersion agent;  // what a job that begins now gets
+  std::map<std::string, std::string> installer;  // what lockstep-install asks for, by resource
 
   std::vector<MachineObservation> machines;  // of this UID, any attempt
   std::vector<MachineObservation> spares;    // likewise

@@ -50,6 +50,17 @@ TEST(Options, NamespacesAreGivenOneByOneOrWithCommas) {
   EXPECT_THAT(by_environment.options.namespaces, ElementsAre("c", "d"));
 }
 
+TEST(Options, WhatTheInstallerAsksForIsGivenByResource) {
+  const Options options = Parse({"--agent-resources=memory=100Mi,ephemeral-storage=1Gi"}).options;
+  EXPECT_EQ(options.delivery.resources.size(), 2U);
+  EXPECT_EQ(options.delivery.resources.at("memory").ToString(), "100Mi");
+  for (const char* wrong : {"memory", "memory=much", "=1Gi", "memory=0"}) {
+    const Parsed parsed = Parse({"--agent-resources", wrong});
+    EXPECT_EQ(parsed.exit_code, 2) << wrong;
+    EXPECT_THAT(parsed.said, HasSubstr("memory=100Mi")) << wrong;
+  }
+}
+
 TEST(Options, ANamespaceTakesOneName) {
   const Parsed parsed = Parse({"--namespace", "a", "b"});
   EXPECT_EQ(parsed.exit_code, 2);

@@ -9,6 +9,17 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(Pod, TheInstallerAsksForWhatItsNamespaceDemandsAndNeverForLessThanItNeeds) {
+  AgentDelivery delivery;
+  delivery.resources = {{"cpu", *Quantity::Parse("1m")},
+                        {"memory", *Quantity::Parse("100Mi")},
+                        {"ephemeral-storage", *Quantity::Parse("1Gi")}};
+  const json pod = Pod(MakeJob("gpt").Machines(2), Request(), delivery);
+  const json amounts = {{"cpu", "100m"}, {"memory", "100Mi"}, {"ephemeral-storage", "1Gi"}};
+  EXPECT_EQ(pod["spec"]["initContainers"][0]["resources"],
+            json({{"requests", amounts}, {"limits", amounts}}));
+}
+
 TEST(Pod, OfASmallJobIsThis) {
   json pod = Pod(MakeJob("gpt").Machines(2));
   // A configuration is looked at on its own.

@@ -147,9 +147,6 @@ TEST(Advice, RefusalsOfTheApiServerAreToldApart) {
   EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: failed quota: q: must specify "
                               "requests.cpu for: worker"),
               HasSubstr("spec.resourcesPerProcess"));
-  EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: maximum memory usage per Container is "
-                              "1Gi, but limit is 2Gi"),
-              HasSubstr("LimitRange"));
   EXPECT_THAT(AdviceOnRefusal("pods is forbidden: User "
                               "\"system:serviceaccount:lockstep:operator\" cannot create resource "
                               "\"pods\" in API group \"\" in the namespace \"a\""),
@@ -157,6 +154,56 @@ TEST(Advice, RefusalsOfTheApiServerAreToldApart) {
   EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: no PriorityClass with name high was "
                               "found"),
               HasSubstr("priorityClassName"));
+}
+
+const std::map<std::string, std::string> kInstaller = {{"cpu", "100m"}, {"memory", "32Mi"}};
+
+TEST(Advice, AContainerThatALimitRangeBoundsIsNamed) {
+  EXPECT_EQ(AdviceOnRefusal("pods \"gpt-0\" is forbidden: minimum memory usage per Container is "
+                            "100Mi, but request is 32Mi",
+                            kInstaller),
+            "that is init container lockstep-install: set value agent.resources.memory of the "
+            "operator's chart to 100Mi");
+  EXPECT_EQ(AdviceOnRefusal("pods \"gpt-0\" is forbidden: maximum memory usage per Container is "
+                            "1Gi, but limit is 2Gi",
+                            kInstaller),
+            "the namespace's LimitRange bounds container worker: set "
+            "spec.resourcesPerProcess.memory");
+  EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: [minimum cpu usage per Container is "
+                              "200m, but request is 150m, minimum memory usage per Container is "
+                              "100Mi, but request is 32Mi]",
+                              kInstaller),
+              HasSubstr("agent.resources.memory of the operator's chart to 100Mi"));
+  EXPECT_EQ(AdviceOnRefusal("pods \"gpt-0\" is forbidden: minimum ephemeral-storage usage per "
+                            "Container is 1Gi.  No request is specified",
+                            kInstaller),
+            "the namespace's LimitRange bounds container worker: set "
+            "spec.resourcesPerMachine.ephemeral-storage, and for lockstep-install value "
+            "agent.resources.ephemeral-storage of the operator's chart");
+  EXPECT_EQ(AdviceOnRefusal("pods \"gpt-0\" is forbidden: minimum memory usage per Container is "
+                            "100Mi.  No request is specified",
+                            kInstaller),
+            "the namespace's LimitRange bounds container worker: set "
+            "spec.resourcesPerProcess.memory")
+      << "lockstep-install asks for some";
+  EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: cpu max limit to request ratio per "
+                              "Container is 2, but no limit is specified or limit is 0",
+                              kInstaller),
+              HasSubstr("topology.policy: Required"));
+}
+
+TEST(Advice, TheContainersThatAQuotaNamesAreToldApart) {
+  EXPECT_EQ(AdviceOnRefusal("pods \"gpt-0\" is forbidden: failed quota: q: must specify "
+                            "limits.ephemeral-storage for: lockstep-install,worker; "
+                            "requests.ephemeral-storage for: lockstep-install,worker",
+                            kInstaller),
+            "the quota wants an amount of every container: set value "
+            "agent.resources.ephemeral-storage of the operator's chart for lockstep-install, and "
+            "spec.resourcesPerMachine.ephemeral-storage");
+  EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: failed quota: q: must specify "
+                              "limits.cpu for: worker",
+                              kInstaller),
+              HasSubstr("a default limit of cpu in a LimitRange"));
 }
 
 TEST(Advice, OfALongMessageTheEndGivesWay) {
