@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "core/model/launch.h"
 #include "worker/topology/core_places.h"
@@ -138,6 +141,28 @@ class Planner {
   const CorePlaces places_;
 };
 
+// As the processes will have it. What comes of another object is in a pod's environment already.
+std::optional<std::string> ValueOf(const core::Spec& spec,
+                                   const std::vector<std::string>& environment,
+                                   std::string_view name) {
+  const auto own = std::ranges::find(spec.env, name, &core::EnvVar::name);
+  if (own != spec.env.end() && own->value_from.IsNull()) return own->value;
+  for (const std::string& entry : environment) {
+    if (!entry.starts_with(name) || entry.substr(name.size(), 1) != "=") continue;
+    return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+// A job that asks for no GPUs may still use those that it finds; one that computes on CPUs does
+// not.
+bool ComputesOnCpus(const core::Spec& spec, const std::vector<std::string>& environment) {
+  if (spec.trainer && spec.trainer->device == core::Device::kCpu) return true;
+  const std::string accelerate = ValueOf(spec, environment, "ACCELERATE_USE_CPU").value_or("false");
+  return accelerate == "true" || accelerate == "True" || accelerate == "1" ||
+         ValueOf(spec, environment, "JAX_PLATFORMS") == "cpu";
+}
+
 }  // namespace
 
 BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>& environment) {
@@ -148,22 +173,13 @@ BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>&
   request.processes = spec.processes_per_machine;
   request.launcher = core::LaunchOf(spec) == core::Launch::kPerMachine;
   request.gpus = spec.resources_per_process.gpu;
+  if (!request.gpus && ComputesOnCpus(spec, environment)) request.gpus = 0;
   request.visibility = spec.topology.gpu_visibility;
   request.gpu_resource = spec.resources_per_process.gpu_resource;
   request.map = spec.topology.map;
   for (const std::string_view name : {kCudaVisible, kRocrVisible, kHipVisible}) {
-    const auto own =
-        std::find_if(spec.env.begin(), spec.env.end(),
-                     [&](const core::EnvVar& variable) { return variable.name == name; });
-    // What comes from elsewhere is in a pod's environment already.
-    if (own != spec.env.end() && own->value_from.IsNull()) {
-      request.variables.emplace_back(name, own->value);
-      continue;
-    }
-    for (const std::string& entry : environment) {
-      if (!entry.starts_with(name) || entry.substr(name.size(), 1) != "=") continue;
-      request.variables.emplace_back(name, entry.substr(name.size() + 1));
-      break;
+    if (std::optional<std::string> value = ValueOf(spec, environment, name)) {
+      request.variables.emplace_back(name, std::move(*value));
     }
   }
   return request;

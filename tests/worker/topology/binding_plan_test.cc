@@ -192,6 +192,21 @@ TEST(RequestOfTest, AJobsOwnVariablesGoBeforeThoseThatItInherits) {
               ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "1"), Pair("HIP_VISIBLE_DEVICES", "2")));
 }
 
+TEST(RequestOfTest, AJobThatComputesOnCpusIsSpreadAsIfThereWereNoGpus) {
+  core::Spec plain;
+  EXPECT_EQ(RequestOf(plain, {}).gpus, std::nullopt) << "it may use what it finds";
+  core::Spec trainer;
+  trainer.trainer.emplace().device = core::Device::kCpu;
+  EXPECT_EQ(RequestOf(trainer, {}).gpus, 0);
+  core::Spec accelerate;
+  accelerate.env.push_back({"ACCELERATE_USE_CPU", "true", {}});
+  EXPECT_EQ(RequestOf(accelerate, {}).gpus, 0);
+  EXPECT_EQ(RequestOf(plain, {"JAX_PLATFORMS=cpu"}).gpus, 0);
+  EXPECT_EQ(RequestOf(plain, {"JAX_PLATFORMS=cuda,cpu"}).gpus, std::nullopt);
+  trainer.resources_per_process.gpu = 1;
+  EXPECT_EQ(RequestOf(trainer, {}).gpus, 1) << "it asked";
+}
+
 Machine RandomMachine(std::mt19937* random) {
   const auto pick = [random](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(*random);
