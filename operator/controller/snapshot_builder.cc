@@ -1,15 +1,33 @@
 #include "operator/controller/snapshot_builder.h"
 
+#include <algorithm>
+
 #include "base/text/endpoint.h"
 #include "core/model/names.h"
 #include "operator/controller/observe_pod.h"
 #include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
+#include "operator/policy/advice.h"
 #include "operator/policy/machines.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
+
+bool LacksRoom(const MachineObservation& seen) {
+  return seen.stage == Stage::kUnplaced && !LackingResource(seen.unplaced_because).empty();
+}
+
+std::map<std::string, Quantity> LargestOf(const kube::Cache<kube::NodeView>& nodes) {
+  std::map<std::string, Quantity> largest;
+  nodes.ForEach([&](const kube::NodeView& node) {
+    for (const auto& [resource, amount] : node.allocatable) {
+      Quantity& most = largest[resource];
+      most = std::max(most, amount);
+    }
+  });
+  return largest;
+}
 
 LeadBy LeadByOf(const kube::ServiceView& service) {
   return service.selects ? LeadBy::kLabels : LeadBy::kSlices;
@@ -34,6 +52,9 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
     std::vector<MachineObservation>& seen = pod->spare < 0 ? snapshot.machines : snapshot.spares;
     seen.push_back(ObservationOf(
         *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
+  }
+  if (watches_nodes && std::ranges::any_of(snapshot.machines, LacksRoom)) {
+    snapshot.largest = LargestOf(caches.nodes);
   }
   if (const kube::ServiceView* service =
           caches.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid)) {

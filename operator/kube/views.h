@@ -7,11 +7,13 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/fingerprint.h"
+#include "base/text/quantity.h"
 #include "base/wall_time.h"
 
 namespace lockstep::kube {
@@ -144,12 +146,15 @@ struct ClaimView {
   friend bool operator==(const ClaimView&, const ClaimView&) = default;
 };
 
+inline constexpr size_t kMostResources = 32;
+
 struct NodeView {
   ObjectMeta meta;
-  bool ready = false;           // condition Ready=True
-  bool unreachable = false;     // taint node.kubernetes.io/unreachable
-  bool out_of_service = false;  // taint node.kubernetes.io/out-of-service
-  bool unschedulable = false;   // cordoned
+  bool ready = false;                           // condition Ready=True
+  bool unreachable = false;                     // taint node.kubernetes.io/unreachable
+  bool out_of_service = false;                  // taint node.kubernetes.io/out-of-service
+  bool unschedulable = false;                   // cordoned
+  std::map<std::string, Quantity> allocatable;  // by resource, the first kMostResources of them
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };

@@ -26,15 +26,35 @@ std::string_view Find(std::initializer_list<Sign> signs, std::string_view text) 
   return "";
 }
 
-// "nvidia.com/gpu" of "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: ...".
-std::string_view LackingResource(std::string_view message) {
-  constexpr std::string_view kLead = "Insufficient ";
-  const size_t at = message.find(kLead);
-  if (at == std::string_view::npos) return "";
-  std::string_view name = message.substr(at + kLead.size());
-  name = name.substr(0, name.find_first_of(", "));
-  if (name.ends_with('.')) name.remove_suffix(1);
-  return name;
+// Where a machine's worker container gets an amount of a resource.
+std::string FieldOf(std::string_view resource) {
+  if (resource == "cpu" || resource == "memory") {
+    return "spec.resourcesPerProcess." + std::string(resource);
+  }
+  if (resource.ends_with("/gpu")) return "spec.resourcesPerProcess.gpu";
+  return "spec.resourcesPerMachine." + std::string(resource);
+}
+
+// A pod that no node is large enough for waits for ever, though all were free.
+std::string OfRoom(std::string_view resource, const std::optional<Quantity>& asked,
+                   const std::map<std::string, Quantity>& largest) {
+  const std::string name(resource);
+  // What a device plugin offers bears the name of a domain.
+  const bool device = resource.find('/') != std::string_view::npos;
+  const auto most = largest.find(name);
+  const bool none = most == largest.end() || most->second == Quantity();
+  if (device && !largest.empty() && none) {
+    return "no node has " + name + ": look whether its device plugin runs, or add nodes";
+  }
+  if (asked && !none && *asked > most->second) {
+    return "a machine asks for " + asked->ToString() + " " + name + " and the largest node has " +
+           most->second.ToString() + ": add larger nodes, or ask for less in " + FieldOf(resource);
+  }
+  const std::string lead = "no node has as much " + name + " free: ask for less in ";
+  if (device && largest.empty()) {
+    return lead + FieldOf(resource) + ", or look whether its device plugin runs";
+  }
+  return lead + FieldOf(resource) + ", wait, or add nodes";
 }
 
 // What stands between the first `before` and the next of `ends`; "" where `before` is not there.
@@ -44,13 +64,6 @@ std::string_view Between(std::string_view text, std::string_view before, std::st
   text.remove_prefix(at + before.size());
   text = text.substr(0, text.find_first_of(ends));
   return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
-}
-
-// Where a machine's worker container gets an amount of a resource.
-std::string FieldOf(std::string_view resource) {
-  const bool per_process = resource == "cpu" || resource == "memory";
-  return (per_process ? "spec.resourcesPerProcess." : "spec.resourcesPerMachine.") +
-         std::string(resource);
 }
 
 std::string ChartValueOf(std::string_view resource) {
@@ -129,7 +142,19 @@ std::string OfMissingAmounts(std::string_view message) {
 
 }  // namespace
 
-std::string AdviceOnScheduling(std::string_view message) {
+// "nvidia.com/gpu" of "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: ...".
+std::string_view LackingResource(std::string_view message) {
+  constexpr std::string_view kLead = "Insufficient ";
+  const size_t at = message.find(kLead);
+  if (at == std::string_view::npos) return "";
+  std::string_view name = message.substr(at + kLead.size());
+  name = name.substr(0, name.find_first_of(", "));
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return name;
+}
+
+std::string AdviceOnScheduling(std::string_view message, const std::optional<Quantity>& asked,
+                               const std::map<std::string, Quantity>& largest) {
   const std::string_view sign =
       Find({{{"ReadWriteOncePod"},
              "its claim is ReadWriteOncePod, which one pod alone can use: several machines need a "
@@ -146,11 +171,7 @@ std::string AdviceOnScheduling(std::string_view message) {
     return "make that claim, or correct spec.checkpoint.claim";
   }
   if (const std::string_view resource = LackingResource(message); !resource.empty()) {
-    // What a device plugin offers bears the name of a domain.
-    const bool device = resource.find('/') != std::string_view::npos;
-    return "no node has as much " + std::string(resource) + " free: ask for less in " +
-           (device ? "spec.resourcesPerProcess, or look whether its device plugin runs"
-                   : "spec.resourcesPerProcess, or add nodes");
+    return OfRoom(resource, asked, largest);
   }
   return std::string(
       Find({{{"untolerated taint"}, "tolerate the taint in spec.template, or add nodes without it"},

@@ -6,13 +6,21 @@
 #define LOCKSTEP_OPERATOR_POLICY_ADVICE_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/text/quantity.h"
+
 namespace lockstep::control {
 
-// Of condition PodScheduled=False.
-std::string AdviceOnScheduling(std::string_view message);
+// Of condition PodScheduled=False. `asked`: what a pod asks for of the LackingResource; `largest`:
+// the most that one node has of each resource, empty where that is not known.
+std::string AdviceOnScheduling(std::string_view message,
+                               const std::optional<Quantity>& asked = std::nullopt,
+                               const std::map<std::string, Quantity>& largest = {});
+// Of which the scheduler found too little on some node, "nvidia.com/gpu"; "": of none.
+std::string_view LackingResource(std::string_view message);
 // Of a container that waits: state.waiting's reason and message.
 std::string AdviceOnContainer(std::string_view reason, std::string_view message);
 // Of a create that the API server forbids. `installer`: what init container lockstep-install asks

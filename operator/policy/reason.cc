@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "operator/policy/advice.h"
 #include "operator/policy/policies.h"
@@ -46,6 +47,24 @@ Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
   return {};
 }
 
+// Of the resource, what a machine's pod asks for.
+std::optional<Quantity> AskedOf(const core::Spec& spec, std::string_view resource) {
+  const core::ResourcesPerProcess& each = spec.resources_per_process;
+  const int processes = spec.processes_per_machine;
+  const auto whole = [&](const std::optional<Quantity>& amount) -> std::optional<Quantity> {
+    if (!amount) return std::nullopt;
+    const Result<Quantity> product = amount->Times(processes);
+    return product.ok() ? std::optional(*product) : std::nullopt;
+  };
+  if (resource == "cpu") return whole(each.cpu);
+  if (resource == "memory") return whole(each.memory);
+  if (resource == each.gpu_resource) {
+    return Quantity::FromUnits(int64_t{each.gpu.value_or(0)} * processes);
+  }
+  const auto found = spec.resources_per_machine.find(std::string(resource));
+  return found == spec.resources_per_machine.end() ? std::nullopt : std::optional(found->second);
+}
+
 Why OfPending(ReconcileContext& context) {
   const Machine* first = nullptr;
   int count = 0;
@@ -61,8 +80,12 @@ Why OfPending(ReconcileContext& context) {
     why = "they wait for each other in PodGroup " + group->name +
           ", or for a scheduler that knows it (spec.schedulerName)";
   }
-  return {word,
-          Say(OfAll(context, count) + " machines are not scheduled", why, AdviceOnScheduling(why))};
+  std::string lead = OfAll(context, count) + " machines are not scheduled";
+  const std::string advice = AdviceOnScheduling(why, AskedOf(context.spec(), LackingResource(why)),
+                                                context.snapshot.largest);
+  if (advice.empty()) return {word, Say(lead, why, "")};
+  // The scheduler's sentence is cut first.
+  return {word, Say(lead + ": " + advice + "; the scheduler", why, "")};
 }
 
 Why OfTrouble(const ReconcileContext& context, const Machine& machine) {

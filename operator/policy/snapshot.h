@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/quantity.h"
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "core/gang/status_api.h"
@@ -112,6 +113,9 @@ struct Snapshot {
   bool deleting = false;
   core::JobStatus status;
   core::AgentVersion agent;  // what a job that begins now gets
+  // The most that one node has, by resource; empty where no nodes are read, or all machines have
+  // one.
+  std::map<std::string, Quantity> largest;
   std::map<std::string, std::string> installer;  // what lockstep-install asks for, by resource
 
   std::vector<MachineObservation> machines;  // of this UID, any attempt

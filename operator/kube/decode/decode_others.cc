@@ -44,6 +44,25 @@ error_code ReadNodeCondition(ondemand::value value, NodeView& node) {
   return error;
 }
 
+// What is no quantity is passed over.
+error_code ReadAllocatable(ondemand::value value, NodeView& node) {
+  ondemand::object object;
+  if (auto error = value.get_object().get(object)) return OtherType(error) ? SUCCESS : error;
+  for (auto result : object) {
+    ondemand::field field;
+    if (auto error = std::move(result).get(field)) return error;
+    std::string_view name;
+    std::string_view text;
+    if (auto error = field.unescaped_key().get(name)) return error;
+    if (auto error = ReadText(field.value(), text)) return error;
+    const Result<Quantity> amount = Quantity::Parse(text);
+    if (amount.ok() && node.allocatable.size() < kMostResources) {
+      node.allocatable[std::string(name)] = *amount;
+    }
+  }
+  return SUCCESS;
+}
+
 error_code ReadSelector(ondemand::value value, ServiceView& service) {
   return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
     service.selects = true;
@@ -170,6 +189,7 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, NodeView
     }
     if (!Is(key, "status")) return SUCCESS;
     return ReadObject(value, [&](ondemand::raw_json_string name, ondemand::value field) {
+      if (Is(name, "allocatable")) return ReadAllocatable(field, node);
       if (!Is(name, "conditions")) return SUCCESS;
       return ReadArray(field, [&](ondemand::value c) { return ReadNodeCondition(c, node); });
     });

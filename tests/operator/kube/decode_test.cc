@@ -202,6 +202,12 @@ void Read(const Json& json, NodeView& node) {
   for (const Json& condition : Elements(At(json, "status"), "conditions")) {
     if (Text(condition, "type") == "Ready") node.ready = Text(condition, "status") == "True";
   }
+  const Json& allocatable = At(At(json, "status"), "allocatable");
+  if (!allocatable.is_object()) return;
+  for (const auto& [resource, amount] : allocatable.items()) {
+    const auto parsed = Quantity::Parse(amount.is_string() ? amount.get<std::string>() : "");
+    if (parsed.ok()) node.allocatable[resource] = *parsed;
+  }
 }
 
 }  // namespace plain

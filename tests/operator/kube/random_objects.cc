@@ -71,6 +71,11 @@ Json RandomObjects::Node() {
     }
   }
   node["status"]["conditions"] = {Condition("MemoryPressure"), Condition("Ready")};
+  if (OneIn(2)) {
+    node["status"]["allocatable"] = Maybe({{"cpu", Maybe("15890m")},
+                                           {"memory", Maybe(std::to_string(Below(99)) + "Gi")},
+                                           {"nvidia.com/gpu", Maybe("8")}});
+  }
   return node;
 }
 

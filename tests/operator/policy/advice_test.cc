@@ -20,6 +20,20 @@ TEST(Advice, AGpuThatNoNodeHasIsALookAtTheDevicePlugin) {
                      HasSubstr("device plugin")));
 }
 
+TEST(Advice, AMachineThatIsTooLargeForEveryNodeIsToldHowLargeTheLargestIs) {
+  const char* message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: none";
+  std::map<std::string, Quantity> largest = {{"nvidia.com/gpu", Quantity::FromUnits(8)}};
+  EXPECT_EQ(AdviceOnScheduling(message, Quantity::FromUnits(16), largest),
+            "a machine asks for 16 nvidia.com/gpu and the largest node has 8: add larger nodes, or "
+            "ask for less in spec.resourcesPerProcess.gpu");
+  EXPECT_EQ(AdviceOnScheduling(message, Quantity::FromUnits(8), largest),
+            "no node has as much nvidia.com/gpu free: ask for less in "
+            "spec.resourcesPerProcess.gpu, wait, or add nodes");
+  largest = {{"cpu", Quantity::FromUnits(8)}};
+  EXPECT_THAT(AdviceOnScheduling(message, Quantity::FromUnits(8), largest),
+              HasSubstr("no node has nvidia.com/gpu: look whether its device plugin runs"));
+}
+
 TEST(Advice, TooLittleCpuIsAQuestionOfNodes) {
   EXPECT_THAT(AdviceOnScheduling(
                   "0/4 nodes are available: 1 node(s) had untolerated taint "

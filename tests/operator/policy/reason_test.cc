@@ -19,6 +19,21 @@ TEST(Reason, IsTheSchedulersWhereMachinesArePending) {
   EXPECT_EQ(ReasonOf(scene), "1 of 2 machines are not scheduled: 0/3 nodes are available");
 }
 
+TEST(Reason, OfAMachineThatIsTooLargeBeginsWithTheAdvice) {
+  Scene scene(MakeJob("gpt").Machines(2).Processes(2).Cpu("500"));
+  for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
+  scene.machine(1).stage = Stage::kUnplaced;
+  scene.machine(1).node.clear();
+  scene.machine(1).unplaced_because =
+      "0/300 nodes are available: 300 Insufficient cpu. preemption: " + std::string(300, 'x');
+  scene.snapshot().largest = {{"cpu", Quantity::FromUnits(8)}};
+  EXPECT_THAT(
+      ReasonOf(scene),
+      testing::StartsWith("1 of 2 machines are not scheduled: a machine asks for 1k cpu and "
+                          "the largest node has 8: add larger nodes, or ask for less in "
+                          "spec.resourcesPerProcess.cpu; the scheduler: 0/300 nodes"));
+}
+
 void Wait(Scene& scene, int machine, const char* reason, const char* message) {
   scene.machine(machine).stage = Stage::kPlaced;
   scene.machine(machine).trouble = StartTrouble{true, reason, message};
