@@ -273,6 +273,10 @@ class AgentKubelet:
         """Pods of these machines find no node from now on; others do."""
         asyncio.run_coroutine_threadsafe(self._writer.hold(machines), self._loop).result(60)
 
+    def instead(self, status_of):
+        """Of a pod that has a node, status_of(pod) is written and nothing runs, unless it is None."""
+        self._writer.instead = status_of
+
     def lose(self, node):
         """It loses its power: agents there are dead, and nothing is told of its pods any more."""
         self._nodes.silent.add(node)

@@ -73,6 +73,7 @@ class KubeletWriter:
         # fails at once. And the API server takes them for endpoints, as it takes no loopback's.
         self.network = 239
         self._held = frozenset()  # machines whose pods find no node
+        self.instead = lambda pod: None  # the status of a pod that has a node and is not to run
         self._begun = set()  # UIDs of pods that were said to run; what is seen of them may be older
 
     async def hold(self, machines):
@@ -113,7 +114,7 @@ class KubeletWriter:
                 if pod["spec"]["schedulerName"] != SCHEDULER and not gates(pod):
                     await self._bind(pod)
             elif pod["status"]["phase"] == "Pending" and uid not in self._begun:
-                await self._write_status(pod, self._running(pod))
+                await self._write_status(pod, self.instead(pod) or self._running(pod))
                 self._begun.add(uid)
         except ApiError as error:
             if error.status not in (404, 409):  # it went or changed: another event tells
@@ -130,7 +131,12 @@ class KubeletWriter:
         place = int(labels.get("lockstep.dev/machine", "0"))
         if "lockstep.dev/spare" in labels:
             place = -1 - int(labels["lockstep.dev/spare"])  # from the other end
-        node = _chosen(pod) or _preferred(pod) or self._nodes[place % len(self._nodes)]
+        place %= len(self._nodes)
+        nodes = self._nodes[place:] + self._nodes[:place]
+        avoided = _preferences(pod, "NotIn")
+        fit = [each for each in nodes if each not in avoided] or nodes
+        node = _chosen(pod) or max(_preferences(pod, "In").items(), key=lambda each: each[1],
+                                   default=fit)[0]
         name = pod["metadata"]["name"]
         await self._api.call("POST", f"{self._path}/{name}/binding", {
             "metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
@@ -186,13 +192,12 @@ def _chosen(pod):
     return pod["spec"].get("nodeSelector", {}).get("kubernetes.io/hostname")
 
 
-def _preferred(pod):
-    """The node that weighs most; None where the pod names none."""
+def _preferences(pod, operator):
+    """Nodes that the pod names for or against, with their weights."""
     terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(
         "preferredDuringSchedulingIgnoredDuringExecution", [])
-    wanted = [(term["weight"], field["values"][0]) for term in terms
-              for field in term["preference"].get("matchFields", []) if field["operator"] == "In"]
-    return max(wanted)[1] if wanted else None
+    return {field["values"][0]: term["weight"] for term in terms
+            for field in term["preference"].get("matchFields", []) if field["operator"] == operator}
 
 
 def condition(kind, status):

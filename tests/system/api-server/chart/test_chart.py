@@ -59,6 +59,12 @@ def schema_location(request, tmp_path_factory):
     return schemas.location(folder)
 
 
+def test_what_namespaces_demand_of_the_agents_container_reaches_the_operator():
+    text = chart.render({"agent": {"resources": {"memory": "100Mi", "ephemeral-storage": "1Gi"}}})
+    assert "--agent-resources=memory=100Mi" in text
+    assert "--agent-resources=ephemeral-storage=1Gi" in text
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_every_rendered_object_conforms_to_the_kubernetes_schema(name, programs, schema_location):
     done = conform(programs, schema_location, chart.render(VALUES[name]))

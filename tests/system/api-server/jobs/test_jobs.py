@@ -8,6 +8,7 @@ import time
 
 import pytest
 from jobs import HTTP
+from kubelet_writer import container, now
 from processes import children, environment
 from waiting import wait_until
 
@@ -75,6 +76,50 @@ def test_gang_restarts_in_place_after_a_rank_is_killed(jobs, tmp_path):
     assert jobs.pods("gpt") == before
     gate.touch()
     jobs.wait_state("gpt", "Succeeded")
+
+
+def test_an_init_container_that_fails_on_every_node_fails_the_job_in_its_own_words(jobs):
+    words = "download failed: no such bucket"
+    fetch = {"name": "fetch", "image": "example.com/fetch:1"}
+    ended = {"terminated": {"exitCode": 3, "reason": "Error", "message": words,
+                            "startedAt": now(), "finishedAt": now()}}
+    jobs.kubelet.instead(lambda pod: {
+        "phase": "Failed", "initContainerStatuses": [container(fetch, ended, False)]})
+    jobs.apply("gpt", "true", template={"spec": {"initContainers": [fetch]}},
+               failurePolicy={"maxRestarts": 0})
+    status = jobs.wait_state("gpt", "Failed")
+    assert (status["verdict"]["exitCode"], status["verdict"]["cause"]) == (70, "ProcessExit")
+    assert status["lastFailure"]["exitCode"] == 3
+    assert "init container fetch exited with code 3 on node" in status["lastFailure"]["message"]
+    assert words in status["reason"] and "maxRestarts is 0" in status["reason"]
+    assert words in jobs.kubectl("describe", "tj", "gpt")
+
+
+def test_an_image_that_one_node_cannot_have_is_tried_on_another_after_start_timeout(jobs):
+    broken = f"{jobs.namespace}-1"
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no space left on device"}}
+
+    def status_of(pod):
+        if pod["spec"]["nodeName"] != broken:
+            return None
+        return {"containerStatuses": [container(each, waiting, False)
+                                      for each in pod["spec"]["containers"]]}
+
+    jobs.kubelet.instead(status_of)
+    jobs.apply("gpt", "true", health={"startTimeout": "2s"})
+    status = jobs.wait_state("gpt", "Succeeded")
+    assert status["restarts"]["infrastructure"] == 1
+    assert f"did not start on node {broken} within startTimeout" in status["lastFailure"]["message"]
+    assert "ImagePullBackOff: no space left on device" in status["lastFailure"]["message"]
+
+
+def test_the_container_that_a_limit_range_bounds_is_named_with_what_to_do(jobs):
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "least"},
+              "spec": {"limits": [{"type": "Container", "min": {"memory": "100Mi"}}]}}
+    jobs.kubectl("apply", "-f", "-", input=json.dumps(limits))
+    jobs.apply("gpt", "true", resourcesPerProcess={"memory": "200Mi"})
+    status = jobs.wait("gpt", lambda s: "lockstep-install" in s.get("reason", ""), "the reason")
+    assert "value agent.resources.memory of the operator's chart to 100Mi" in status["reason"]
 
 
 def lose(jobs, tmp_path, machine):
