@@ -49,11 +49,12 @@ def _unsupported():
 
 def _find_roots():
     """The folders of what came with Python or was installed, each with a slash at its end."""
-    global _ROOTS, _PathFinder
+    global _ROOTS, _SITES, _PathFinder
     site = sys.modules["site"]
-    folders = [os.path.dirname(os.__file__)] + site.getsitepackages()
+    _SITES = site.getsitepackages()
     if site.ENABLE_USER_SITE:
-        folders.append(site.getusersitepackages())
+        _SITES.append(site.getusersitepackages())
+    folders = [os.path.dirname(os.__file__)] + _SITES
     _ROOTS = tuple({os.path.join(folder, "") for folder in folders})
     _PathFinder = sys.modules["_frozen_importlib_external"].PathFinder
 
@@ -74,9 +75,160 @@ def _top(name):
     return name.partition(".")[0]
 
 
+def _on_path(name):
+    """Whether a module is looked for in folders. Built-in and frozen ones are found before that."""
+    return name not in sys.builtin_module_names and not __import__("_imp").is_frozen(name)
+
+
+def _script_folder():
+    """What Python puts in front of sys.path when the program begins: one entry, or none."""
+    if getattr(sys.flags, "safe_path", False):
+        return []
+    script = sys.argv[0]
+    if script in ("", "-", "-c", "-m"):
+        return [os.getcwd()]
+    if _PathFinder._path_hooks(script) is not None:  # a folder or a zip file
+        return [script]
+    return [os.path.dirname(os.path.realpath(script))]
+
+
+def _state(path):
+    """What changes when somebody edits, replaces or removes a file or a folder."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_dev, state.st_ino
+
+
+def _where(spec):
+    """What a search has found, for comparison with a later search."""
+    return spec and (spec.origin, tuple(spec.submodule_search_locations or ()))
+
+
+def _path_files(folder):
+    """The files of a site-packages folder that change sys.path when Python starts."""
+    try:
+        return {name for name in os.listdir(folder) if name.endswith(".pth")}
+    except OSError:
+        return set()
+
+
+class _Finds:
+    """What this interpreter looked for while parked, and whether a fresh one would find the same.
+
+    A name is searched for again only if a folder that decides about it has changed, so that a
+    program's output beside its script costs one listing. Each state is noted before the file is
+    read or the folder is searched: no later change is missed.
+    """
+
+    def __init__(self, learnt):
+        self.learnt = learnt  # folders that the program itself puts in front of sys.path
+        self.names = {}  # each name's search path (None: the program's), folders, what was found
+        self.folders = {}  # their states
+        self.files = {}
+        self.front = self._front()
+        for name in set(sys.modules) | {"sitecustomize", "usercustomize"}:
+            if "." not in name and _on_path(name):
+                self._keep(name, sys.path)
+        self.path_files = {folder: _path_files(folder) for folder in _SITES}
+        for folder, names in self.path_files.items():
+            self.folders.setdefault(folder, _state(folder))
+            for name in names:
+                self._watch_file(os.path.join(folder, name))
+        self._watch_file(sys.executable)
+        self._watch_file(os.path.join(sys.prefix, "pyvenv.cfg"))
+
+    def _front(self):
+        return self.learnt + _script_folder()
+
+    def _watch_file(self, path):
+        if path not in self.files:
+            self.files[path] = _state(path)
+
+    def _keep(self, name, path):
+        """Searches as the program would, and keeps the answer."""
+        path = path if path is None else [each for each in path if isinstance(each, str)]
+        searched = self.front + sys.path if path is None else path
+        inner = []  # a folder of that name becomes a package by a file in it
+        for folder in searched:
+            if folder not in self.folders:
+                self.folders[folder] = _state(folder or ".")
+            inside = os.path.join(folder, name.rpartition(".")[2])
+            if os.path.isdir(inside):
+                self.folders.setdefault(inside, _state(inside))
+                inner.append(inside)
+        spec = _PathFinder.find_spec(name, searched)
+        if spec is not None and isinstance(spec.origin, str) and spec.origin.startswith("/"):
+            self._watch_file(spec.origin)
+        self.names[name] = path, inner, _where(spec)
+        return spec
+
+    def note(self, name, path):
+        """An import looks for this name now. What the program would find, if that is something
+        else than is found here; None: the same."""
+        spec = self._keep(name, path)
+        if path is not None or not self.front or _PathFinder.find_spec(name, self.front) is None:
+            return None
+        return spec if _where(_PathFinder.find_spec(name)) != _where(spec) else None
+
+    def complete(self):
+        """Adds the files of modules that were loaded otherwise, and shared libraries."""
+        for module in list(sys.modules.values()):
+            file = getattr(getattr(module, "__spec__", None), "origin", None)
+            if isinstance(file, str) and file.startswith("/"):
+                self._watch_file(file)
+        for line in _contents("/proc/self/maps").splitlines():
+            words = line.split(None, 5)
+            if len(words) == 6 and b".so" in os.path.basename(words[5]):
+                self._watch_file(os.fsdecode(words[5]))
+
+    def changed(self):
+        """What a fresh interpreter would find otherwise, or None."""
+        for file, state in self.files.items():
+            if _state(file) != state:
+                return file
+        front = self._front()
+        for folder in front:
+            self.folders.setdefault(folder, ())
+        held = {}  # of each folder that has changed, the names in it
+        for folder, state in self.folders.items():
+            if _state(folder or ".") == state:
+                continue
+            if folder in _SITES and (not state or _path_files(folder) != self.path_files[folder]):
+                return folder
+            try:
+                held[folder] = {entry.partition(".")[0] for entry in os.listdir(folder or ".")}
+            except OSError:
+                return folder
+        _forget_listings()
+        for name, (path, inner, found) in self.names.items():
+            searched = front + sys.path if path is None else path
+            tail = name.rpartition(".")[2]
+            if (
+                (path is None and front != self.front)
+                or any(folder in held for folder in inner)
+                or any(tail in held.get(folder, ()) for folder in searched)
+            ) and _where(_PathFinder.find_spec(name, searched)) != found:
+                return name
+        for folder in front:
+            sys.path_importer_cache.pop(folder, None)
+        return None
+
+
+def _forget_listings():
+    """Folders are listed anew, as importlib.invalidate_caches() does it; that one imports json."""
+    for folder, finder in list(sys.path_importer_cache.items()):
+        if finder is None:
+            del sys.path_importer_cache[folder]
+        elif hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()
+
+
 # The list: a line each, "pkg.mod", "env NAME=value", "env NAME" (unset), "exclude TOP" (never
 # imported while parked), "volatile NAME" (a variable that differed between two runs), "secret NAME"
-# (one that the program sets, whose value no file is to hold).
+# (one that the program sets, whose value no file is to hold), "path FOLDER" (that the program puts
+# in front of sys.path).
 
 
 def _read_list(path):
@@ -148,6 +300,9 @@ class _Recorder:
         self.changed = set()
         self.cold = cold  # only then every change is seen where it happens
         self.open = []
+        self.path = None
+        self.first_path = frozenset(sys.path)
+        self.own_folder = [""] + _script_folder()
         self.env = dict(os.environ._data)
         self.pid = os.getpid()
         self.fd = _out_of_the_way(
@@ -176,6 +331,7 @@ class _Recorder:
         lines = []
         waiting, installing = self._completed(lines)
         self._environment(lines, installing)
+        self._search_path(lines)
         self.open = [each for each in waiting if each != name] + [name]
         if lines:
             if self._identity() != self.file:  # the program has closed it and opened another
@@ -198,13 +354,12 @@ class _Recorder:
             if getattr(spec, "_initializing", False):
                 waiting.append(name)
                 installing = installing or _installed(spec)
-            elif name in self.seen:
-                continue
-            elif _installed(spec):
+            elif not _installed(spec):
+                if "." not in name:
+                    self._exclude(name, lines)
+            elif name not in self.seen:
                 self.seen.add(name)
                 lines.append(name)
-            elif "." not in name:
-                self._exclude(name, lines)
         return waiting[::-1], installing
 
     def _exclude(self, top, lines):
@@ -214,6 +369,17 @@ class _Recorder:
         if line not in self.said:
             self.said.add(line)
             lines.append(line)
+
+    def _search_path(self, lines):
+        """Folders that the program has put in front of those that Python starts with."""
+        if sys.path == self.path:
+            return
+        self.path = list(sys.path)
+        for folder in self.path:
+            if folder in self.first_path:
+                break
+            if isinstance(folder, str) and folder not in self.own_folder and "\n" not in folder:
+                self._say("path " + folder, lines)
 
     def _environment(self, lines, installing):
         """What the program changed since the last search. An installed module that is just being
@@ -252,15 +418,21 @@ class _Unparkable(Exception):
 
 
 class _Gate:
-    """Refuses what must not be imported while parked, and remembers that it had to."""
+    """Refuses what must not be imported while parked, and remembers that it had to: excluded
+    packages, and modules that the program has a file of its own for."""
 
-    def __init__(self, excluded):
+    def __init__(self, excluded, finds):
         self.excluded = excluded
+        self.finds = finds
         self.refused = None
 
     def find_spec(self, name, path=None, target=None):
-        # importlib.util.find_spec() only asks whether there is such a module.
-        if _top(name) in self.excluded and sys._getframe(2).f_code.co_name != "find_spec":
+        # importlib.util.find_spec() only asks whether there is such a module, and which.
+        asks = sys._getframe(2).f_code.co_name == "find_spec"
+        own = self.finds.note(name, path) if _on_path(name) else None
+        if asks:
+            return own
+        if own is not None or _top(name) in self.excluded:
             self.refused = name
             raise ModuleNotFoundError("No module named %r" % name, name=name)
         return None
@@ -412,8 +584,9 @@ class _Spare:
         """Imports what the list names, until "go" comes; the environment is put back afterwards."""
         lines = _read_list(self.path)
         excluded, volatile = _words(lines, "exclude"), _words(lines, "volatile")
+        self.finds = _Finds([line[5:] for line in lines if line.startswith("path ")])
         left = _Left(self.nonce)
-        gate, plain = _Gate(excluded), os.environ._data
+        gate, plain = _Gate(excluded, self.finds), os.environ._data
         watched = _Watched(plain)
         sys.meta_path.insert(0, gate)
         os.environ._data = os.environb._data = watched
@@ -434,9 +607,7 @@ class _Spare:
             if " " in line or line in sys.modules or _top(line) in excluded:
                 continue
             if _top(line) not in found:
-                found[_top(line)] = _top(line) in sys.builtin_module_names or _installed(
-                    _PathFinder.find_spec(_top(line))
-                )
+                found[_top(line)] = self._is_installed(_top(line))
             left.check(_top(line))
             if not found[_top(line)] or not self._import(line):
                 self.gone.append(line)
@@ -451,6 +622,12 @@ class _Spare:
         os.environ._data = os.environb._data = plain
         sys.meta_path.remove(gate)
         self.names = sum(line in sys.modules for line in lines)
+
+    def _is_installed(self, top):
+        """Whether the program, too, would find the installed package."""
+        if not _on_path(top):
+            return True
+        return self.finds.note(top, None) is None and _installed(_PathFinder.find_spec(top))
 
     @staticmethod
     def _replay(name, value, replayed):
@@ -480,7 +657,7 @@ class _Spare:
         if os.getpid() != self.pid:
             os._exit(_LOST)  # a fork inside the import came back here
         if gate.refused:
-            why = "%s imports %s, which is excluded" % (name, gate.refused)
+            why = "%s imports %s, which is left to the program" % (name, gate.refused)
             raise _Unparkable(why, _top(name))
         if watched.asked:
             raise _Unparkable("%s reads %s when it is imported" % (name, watched.asked), _top(name))
@@ -492,15 +669,6 @@ class _Spare:
         except ChildProcessError:
             return
         raise _Unparkable(_STARTS % name, _top(name))
-
-    def fingerprint(self):
-        """Each loaded module's file, with what changes when somebody installs or edits it."""
-        files = {sys.executable}
-        for module in list(sys.modules.values()):
-            file = getattr(getattr(module, "__spec__", None), "origin", None)
-            if isinstance(file, str) and file.startswith("/"):
-                files.add(file)
-        return {file: _file_state(file) for file in files}
 
     def start_over(self, mode, why=""):
         """Runs this process's own command line anew: held again, or as the rank it is to be."""
@@ -547,14 +715,13 @@ class _Spare:
         self.say('{"cannot": %s, "why": %s}' % (_quoted(self.nonce), _quoted(why)))
         os._exit(0)
 
-    def ready(self, seconds, files):
-        newest = max(files.values(), key=lambda state: state or (0, 0))
-        newest = newest[0] // 10**9 if newest else 0
+    def ready(self, seconds):
+        states = self.finds.files.values()
         mark = "%s %s, %d files, newest %d" % (
             sys.executable,
             sys.version.split()[0],
-            len(files),
-            newest,
+            len(states),
+            max(state[0] if state else 0 for state in states) // 10**9,
         )
         self.say(
             '{"ready": %s, "seconds": %.3f, "modules": %d, "failed": [%s], "fingerprint": %s}'
@@ -567,10 +734,10 @@ class _Spare:
             )
         )
 
-    def go(self, files):
-        """Becomes the rank: its late variables, and nothing of this hook. Files that changed while
-        it was parked are read anew, by a plain start in this same process."""
-        if any(_file_state(file) != state for file, state in files.items()):
+    def go(self, ready):
+        """Becomes the rank: its late variables, and nothing of this hook. If a fresh interpreter
+        would find something else, this same process starts plain."""
+        if self.finds.changed() is not None:
             self.start_plain()
         for name, value in _assignments(self.line.decode()).items():
             if value is not None:
@@ -578,16 +745,8 @@ class _Spare:
             elif name in os.environ:
                 del os.environ[name]
         os.close(self.fd)
-        if files and os.environ.get("RANK", "0") != "0":
+        if ready and os.environ.get("RANK", "0") != "0":
             __import__("time").sleep(_HEAD_START)
-
-
-def _file_state(file):
-    try:
-        state = os.stat(file)
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_size
 
 
 def _leave_path():
@@ -675,14 +834,14 @@ def _park(spare):
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    files = {}
-    if not spare.listen(wait=False):
-        files = spare.fingerprint()
+    ready = not spare.listen(wait=False)
+    spare.finds.complete()
+    if ready:
         gc.collect()
         gc.freeze()  # a million objects that the rank's own collections need not look at
-        spare.ready(time.process_time() - begin, files)
+        spare.ready(time.process_time() - begin)
         spare.listen(wait=True)
-    spare.go(files)
+    spare.go(ready)
     return error
 
 

@@ -138,13 +138,13 @@ MUTANTS = {
         "test_park.py::test_child_forked_by_import_never_parks",
     ),
     "imports what is excluded by way of another": (
-        "if _top(name) in self.excluded and",
-        "if False and",
+        "or _top(name) in self.excluded:",
+        "or False:",
         "test_learn.py::test_parked_interpreter_skips_excluded_package_and_its_importers",
     ),
     "takes a question for an import": (
-        'sys._getframe(2).f_code.co_name != "find_spec"',
-        "True",
+        'sys._getframe(2).f_code.co_name == "find_spec"',
+        "False",
         "test_learn.py::test_find_spec_of_excluded_package_does_not_count_as_import",
     ),
     "holds back what an import prints": (
@@ -188,8 +188,8 @@ MUTANTS = {
         "test_park.py::test_sitecustomize_of_user_runs_once_and_fails_as_in_plain_start",
     ),
     "keeps its socket for whom it becomes": (
-        "os.close(self.fd)\n        if files",
-        "if files",
+        "os.close(self.fd)\n        if ready",
+        "if ready",
         "test_equal.py::test_parked_start_of_each_program_form_matches_plain_start",
     ),
     "hands its socket on to a start anew": (
@@ -198,9 +198,59 @@ MUTANTS = {
         "test_learn.py::test_re_executed_interpreter_has_same_descriptors_as_plain_start",
     ),
     "takes the old file for the new one": (
-        "if any(_file_state(file) != state for file, state in files.items()):",
+        "if _state(file) != state:",
         "if False:",
         "test_learn.py::test_parked_start_reads_installed_module_edited_while_parked",
+    ),
+    "takes another file of the same size and time for the old one": (
+        "state.st_size, state.st_dev, state.st_ino",
+        "state.st_size",
+        "test_fresh.py::test_rank_runs_what_plain_start_would_run_after",
+    ),
+    "overlooks files that came later": (
+        "if self.finds.changed() is not None:",
+        "if any(_state(file) != state for file, state in self.finds.files.items()):",
+        "test_fresh.py::test_rank_of_each_program_form_runs_module_beside_it",
+    ),
+    "starts plain whatever is written beside the script": (
+        "    ) and _where(_PathFinder.find_spec(name, searched)) != found:",
+        "    ):",
+        "test_fresh.py::test_rank_stays_warm_when_program_writes_output_beside_its_script",
+    ),
+    "imports early what the program has a file of its own for": (
+        "if own is not None or",
+        "if",
+        "test_fresh.py::test_interpreter_parked_later_leaves_module_beside_script_to_program",
+    ),
+    "answers with the installed package": (
+        "            return own\n        if own",
+        "            return None\n        if own",
+        "test_fresh.py::test_question_for_package_beside_script_is_answered_as_in_plain_start",
+    ),
+    "looks at files after it has read them": (
+        "        if spec is not None and isinstance(spec.origin, str)",
+        "        if False and isinstance(spec.origin, str)",
+        "test_fresh.py::test_rank_runs_file_that_changed_while_other_modules_were_imported",
+    ),
+    "overlooks folders that become packages": (
+        "if os.path.isdir(inside):",
+        "if False:",
+        "test_fresh.py::test_rank_runs_what_plain_start_would_run_after",
+    ),
+    "overlooks shared libraries": (
+        'b".so" in os.path.basename(words[5])',
+        "False",
+        "test_fresh.py::test_rank_starts_plain_after_shared_library_was_replaced",
+    ),
+    "overlooks path files": (
+        "_path_files(folder) != self.path_files[folder]",
+        "False",
+        "test_fresh.py::test_rank_runs_what_plain_start_would_run_after",
+    ),
+    "learns no folders of the program's": (
+        'self._say("path " + folder, lines)',
+        "pass",
+        "test_fresh.py::test_rank_runs_module_in_folder_that_program_puts_on_sys_path",
     ),
     "leaves variables as imports want them": (
         "for name, value in replayed.items():",
@@ -223,8 +273,8 @@ MUTANTS = {
         "test_learn.py::test_list_omits_variables_of_rank_and_generation",
     ),
     "learns the program's own modules": (
-        "elif _installed(spec):",
-        "elif True:",
+        "elif not _installed(spec):",
+        "elif False:",
         "test_learn.py::test_parked_start_reads_editable_install_edited_while_parked",
     ),
     "learns what -m runs": (
