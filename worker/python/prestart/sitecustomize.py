@@ -24,9 +24,12 @@ _LOST = 70  # exit code: the hook itself failed
 _LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TMPDIR", "TORCHELASTIC_")
 _OWN = {"PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 _MOST_NAMES = 20000
-# Seconds that rank 0 is let go before the others. All are as quick then, and a rank of torch's that
-# asks before rank 0 listens asks again up to a second later.
+# All ranks are as quick, and a rank of torch's that asks before rank 0 listens on MASTER_PORT asks
+# again up to a second later. So the others wait until it listens, for so many seconds at most, and
+# look so often. On another computer, and for programs that listen later, it has a head start.
+_LISTENS_WITHIN, _LOOK = 0.5, 0.005
 _HEAD_START = 0.05
+_LATE_LISTENER = "late MASTER_PORT"
 _SECRETS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
 # A marker in the environment while a parked interpreter imports: who inherits it was started then.
 _MARK = "LOCKSTEP_PARKED"
@@ -228,7 +231,7 @@ def _forget_listings():
 # The list: a line each, "pkg.mod", "env NAME=value", "env NAME" (unset), "exclude TOP" (never
 # imported while parked), "volatile NAME" (a variable that differed between two runs), "secret NAME"
 # (one that the program sets, whose value no file is to hold), "path FOLDER" (that the program puts
-# in front of sys.path).
+# in front of sys.path), "late MASTER_PORT" (rank 0 listens long after it was let go).
 
 
 def _read_list(path):
@@ -499,6 +502,22 @@ def _contents(path):
         return b""
 
 
+def _listens(port):
+    """Whether a socket of this network namespace listens on a port."""
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        for line in _contents(table).splitlines()[1:]:
+            _, own, _, state = line.split(None, 4)[:4]
+            if state == b"0A" and own.endswith(b":%04X" % port):
+                return True
+    return False
+
+
+def _is_rank_0_here():
+    """Whether rank 0 shares this process's network namespace, as far as is known."""
+    address = os.environ.get("MASTER_ADDR", "")
+    return os.environ.get("GROUP_RANK") == "0" or address.startswith(("127.", "localhost", "::1"))
+
+
 class _Left:
     """What imports leave outside this process, or hold of its devices. Looked for once a package:
     only new processes are looked at, for each is a file to read."""
@@ -584,6 +603,7 @@ class _Spare:
         """Imports what the list names, until "go" comes; the environment is put back afterwards."""
         lines = _read_list(self.path)
         excluded, volatile = _words(lines, "exclude"), _words(lines, "volatile")
+        self.listens_late = _LATE_LISTENER in lines
         self.finds = _Finds([line[5:] for line in lines if line.startswith("path ")])
         left = _Left(self.nonce)
         gate, plain = _Gate(excluded, self.finds), os.environ._data
@@ -706,9 +726,7 @@ class _Spare:
         line = "exclude %s" % error.top
         why = str(error)
         if error.top and line not in lines:
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            _append(fd, [line])
-            os.close(fd)
+            self.learn(line)
             if "starts a process" not in why:
                 again = "again+record" if self.record else "again"
                 self.start_over("%s:%d:%s:%s" % (again, self.fd, self.nonce, self.path), why)
@@ -746,7 +764,24 @@ class _Spare:
                 del os.environ[name]
         os.close(self.fd)
         if ready and os.environ.get("RANK", "0") != "0":
-            __import__("time").sleep(_HEAD_START)
+            self.follow_rank_0()
+
+    def follow_rank_0(self):
+        """Lets rank 0 listen first. A program that listens much later is not waited for again."""
+        time = __import__("time")
+        port = os.environ.get("MASTER_PORT", "")
+        if self.listens_late or not port.isdigit() or not _is_rank_0_here():
+            return time.sleep(_HEAD_START)
+        end = time.monotonic() + _LISTENS_WITHIN
+        while not _listens(int(port)):
+            if time.monotonic() >= end:
+                return self.learn(_LATE_LISTENER) if self.record else None
+            time.sleep(_LOOK)
+
+    def learn(self, line):
+        fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        _append(fd, [line])
+        os.close(fd)
 
 
 def _leave_path():

@@ -170,7 +170,17 @@ MUTANTS = {
     "lets all ranks go at once": (
         'os.environ.get("RANK", "0") != "0"',
         'os.environ.get("RANK", "0") == "x"',
-        "test_park.py::test_rank_0_starts_50_ms_before_other_ranks",
+        "test_park.py::test_rank_0_starts_50_ms_before_ranks_on_other_computers",
+    ),
+    "waits for a rank 0 that listens late each time": (
+        "self.learn(_LATE_LISTENER)",
+        "None",
+        "test_park.py::test_rank_waits_once_for_rank_0_that_listens_late",
+    ),
+    "asks before rank 0 listens": (
+        "while not _listens(int(port)):",
+        "while False:",
+        "test_park.py::test_rank_starts_when_rank_0_listens",
     ),
     "stays on sys.path": (
         "sys.path.remove(_HERE)",

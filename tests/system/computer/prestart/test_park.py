@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import textwrap
 import time
@@ -294,20 +295,53 @@ def test_program_receives_variables_of_go_message_unchanged(every):
     assert json.loads(out) == list(values.values())
 
 
-@pytest.mark.parametrize("rank, pauses", [("0", []), ("3", [0.05]), (None, [])])
-def test_rank_0_starts_50_ms_before_other_ranks(first, rank, pauses):
-    text = """
-        import time
-        pauses, sleep = [], time.sleep
-        time.sleep = lambda seconds: [pauses.append(seconds), sleep(seconds)]
-    """
-    own = first.program("own/sitecustomize.py", textwrap.dedent(text))
-    extra = {"PYTHONPATH": os.path.dirname(own), **({"RANK": rank} if rank else {})}
+# Notes each pause, and listens on MASTER_PORT in the third one if it is told to.
+PAUSES = """
+import os, time
+pauses, sleep = [], time.sleep
+def pause(seconds):
+    global listener
+    pauses.append(seconds)
+    if len(pauses) == 3 and "LISTENS" in os.environ:
+        import socket
+        listener = socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))
+    sleep(seconds)
+time.sleep = pause
+"""
+
+
+def pauses(environment, mode="park", **variables):
+    """Of a rank, before its program begins."""
+    own = environment.program("own/sitecustomize.py", PAUSES)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
     code = "import sitecustomize; print(sitecustomize.pauses)"
-    with first.park("-c", code, extra=extra) as process:
+    extra = {"PYTHONPATH": os.path.dirname(own), **variables}
+    with environment.park("-c", code, mode=mode, extra=extra) as process:
         process.ready()
-        process.go()
-        assert process.result() == (0, f"{pauses}\n", "")
+        process.go(MASTER_PORT=port)
+        code, out, err = process.result()
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+
+@pytest.mark.parametrize("rank, paused", [("0", []), ("3", [0.05]), (None, [])])
+def test_rank_0_starts_50_ms_before_ranks_on_other_computers(first, rank, paused):
+    variables = {"RANK": rank} if rank else {}
+    assert pauses(first, MASTER_ADDR="10.0.0.1", GROUP_RANK="1", **variables) == paused
+
+
+@pytest.mark.parametrize("here", [{"MASTER_ADDR": "127.0.0.1"}, {"GROUP_RANK": "0"}])
+def test_rank_starts_when_rank_0_listens(every, here):
+    assert pauses(every, RANK="3", LISTENS="1", **here) == [0.005] * 3
+
+
+def test_rank_waits_once_for_rank_0_that_listens_late(first):
+    first.learn("colorsys")
+    assert len(pauses(first, "park+record", RANK="3", GROUP_RANK="0")) > 3
+    assert "late MASTER_PORT" in first.learnt()
+    assert pauses(first, "park+record", RANK="3", GROUP_RANK="0") == [0.05]
 
 
 def test_hook_answers_probe_and_never_runs_user_code(every):
