@@ -164,7 +164,7 @@ class _Finds:
         spec = _PathFinder.find_spec(name, searched)
         if spec is not None and isinstance(spec.origin, str) and spec.origin.startswith("/"):
             self._watch_file(spec.origin)
-        self.names[name] = path, inner, _where(spec)
+        self.names.setdefault(name, (path, inner, _where(spec)))  # the first answer was used
         return spec
 
     def note(self, name, path):

@@ -247,6 +247,20 @@ def test_rank_runs_file_that_changed_before_an_early_go_message(first):
         assert process.result() == (0, "newer\n", "")
 
 
+def test_rank_finds_module_that_appeared_between_two_searches(first):
+    first.package("parked_lib", "try: import fast_lib\nexcept ImportError: fast_lib = None")
+    first.package("slow", SLOW)
+    first.package("other", "try: import fast_lib\nexcept ImportError: pass")
+    first.learn("parked_lib", "slow", "other")
+    with first.park("-c", "import parked_lib; print(parked_lib.fast_lib is None)") as process:
+        importing(process)
+        first.package("fast_lib", "")
+        import_on(first)
+        process.message()
+        process.go()
+        assert process.result() == (0, "False\n", "")
+
+
 def test_rank_starts_plain_after_shared_library_was_replaced(first):
     source = "import ctypes, ctypes.util; ctypes.CDLL({!r})"
     library = first.home / "libsome.so.1"
