@@ -19,7 +19,7 @@ PYTHON = "/usr/bin/python3"
 MODULES = ROOT / "worker" / "python"
 
 PROGRAM = f"""
-    import decimal, json, os, subprocess, sys
+    import colorsys, decimal, json, os, subprocess, sys
     with open(os.path.join(os.environ["GATES"], "begun"), "a") as begun:
         begun.write("x")
     sys.path.insert(0, {str(MODULES)!r})
@@ -28,7 +28,8 @@ PROGRAM = f"""
     if os.environ.get("DAEMON"):
         subprocess.Popen(["setsid", "sleep", "1000"])
     seen = {{"pid": os.getpid(), "argv": sys.argv, "port": os.environ["MASTER_PORT"],
-             "path": os.environ.get("PYTHONPATH"), "restarts": os.environ["LOCKSTEP_RESTARTS"]}}
+             "path": os.environ.get("PYTHONPATH"), "restarts": os.environ["LOCKSTEP_RESTARTS"],
+             "module": colorsys.__file__, "folder": os.getcwd()}}
     target = os.path.join(os.environ["GATES"], f"seen.{{generation}}.{{rank}}")
     with open(target + ".new", "w") as file:
         json.dump(seen, file)
@@ -96,6 +97,30 @@ def test_second_and_third_generation_start_from_parked_interpreters(gang, tmp_pa
     for agent in made.agents.values():
         wait_until(lambda a=agent: a.log.count("all ranks of this machine came of spares") == 2,
                    lambda a=agent: a.log)
+    finish(made)
+
+
+def test_warm_rank_runs_files_and_folder_that_plain_start_would_run(gang, tmp_path):
+    for name in ("v1", "v2"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "current"
+    link.symlink_to("v1")
+    made = make(gang, tmp_path, machines=1, workingDir=str(link))
+    first = seen(made, "1-1", 0)
+    assert first["folder"] == str(tmp_path / "v1")
+    wait_ready(made)
+    (waiting,) = spares(made.agents[0], but=[first["pid"]])
+    (tmp_path / "colorsys.py").write_text("")
+    made.tell(0, 3)
+    second = seen(made, "1-2", 0)
+    assert second["pid"] == waiting  # which has started its program plain
+    assert second["module"] == str(tmp_path / "colorsys.py") != first["module"]
+    wait_ready(made, times=2)
+    (tmp_path / "new").symlink_to("v2")
+    (tmp_path / "new").rename(link)
+    made.tell(0, 3)
+    assert seen(made, "1-3", 0)["folder"] == str(tmp_path / "v2")
+    made.agents[0].wait_log("the spare of local rank 0 is not what the rank is to be")
     finish(made)
 
 

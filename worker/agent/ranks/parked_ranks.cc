@@ -20,7 +20,6 @@
 #include "base/file.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
-#include "worker/agent/ranks/python_command.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
@@ -202,23 +201,34 @@ void ParkedRanks::BeginGeneration() {
   taken_seconds_ = 0;
 }
 
+// Whether a spare is what `request` would start now. Names alone do not decide: a link may have
+// been switched, a folder replaced, or a script given another first line.
+bool ParkedRanks::Matches(const Parked& parked, const SpawnRequest& before,
+                          const SpawnRequest& request) {
+  std::error_code code;
+  const std::string folder = "/proc/" + std::to_string(parked.process.pid) + "/cwd";
+  const std::string& wanted = request.working_directory;
+  const Result<PythonCommand> python = FindPython(request);
+  return before.path == request.path && before.working_directory == wanted &&
+         parked.given == WithoutLate(request.env) && python.ok() && *python == parked.python &&
+         std::filesystem::equivalent(folder, wanted.empty() ? "." : wanted, code);
+}
+
 std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
                                                     const SpawnRequest& request) {
   if (!wanted() || closed_) return std::nullopt;
   Parked& parked = parked_[local_rank];
   const SpawnRequest before = std::exchange(parked.wanted, request);
   if (!parked.ready) return std::nullopt;
-  const bool same = before.path == request.path &&
-                    before.working_directory == request.working_directory &&
-                    parked.given == WithoutLate(request.env);
   if (before.argv != request.argv) {
     Close();
     NoSpares("the command line holds what each generation has another value of");
     return std::nullopt;
   }
-  if (!same || IsDead(parked.process.pidfd)) {
+  const bool dead = IsDead(parked.process.pidfd);
+  if (dead || !Matches(parked, before, request)) {
     log_("prestart: the spare of local rank " + std::to_string(local_rank) +
-         (same ? " is dead" : " is not what the rank is to be") + "; the rank starts cold");
+         (dead ? " is dead" : " is not what the rank is to be") + "; the rank starts cold");
     Kill(&parked);
     return std::nullopt;
   }
@@ -404,6 +414,9 @@ Status ParkedRanks::Park(size_t local_rank) {
   Status room = HasRoom();
   if (!room.ok()) return room;
   Parked& parked = parked_[local_rank];
+  const Result<PythonCommand> python = FindPython(parked.wanted);
+  if (!python.ok()) return python.error();
+  parked.python = *python;
   parked.nonce = MakeNonce();
   parked.given = WithoutLate(parked.wanted.env);
   const std::string mode = "park+record:" + std::to_string(kChildFd) + ":" + parked.nonce + ":";

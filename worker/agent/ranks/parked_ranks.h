@@ -45,6 +45,7 @@
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/python_command.h"
 #include "worker/agent/ranks/spare_resources.h"
 
 namespace lockstep::agent {
@@ -109,6 +110,7 @@ class ParkedRanks : public prometheus::Collectable {
     int lines_shown = 0;
     size_t printed = 0;
     std::vector<std::string> given;  // its environment, less the hook's
+    PythonCommand python;            // that its command line named when it was started
     std::string nonce;
     Time began{};
     bool alive = false;
@@ -129,6 +131,8 @@ class ParkedRanks : public prometheus::Collectable {
   void EndProbe();
   void ParkNext();
   Status Park(size_t local_rank);
+  static bool Matches(const Parked& parked, const SpawnRequest& before,
+                      const SpawnRequest& request);
   Status HasRoom() const;
   Result<SpawnedProcess> SpawnHeld(SpawnRequest request, const std::string& mode,
                                    const std::string& list, UniqueFd* socket);

@@ -20,6 +20,7 @@ namespace lockstep::agent {
 struct PythonCommand {
   std::string path;                  // the interpreter's file
   std::vector<std::string> options;  // from its name on, up to the program: "python3", "-u"
+  bool operator==(const PythonCommand&) const = default;
 };
 
 // Invalid: why it is none that can wait.

@@ -170,6 +170,49 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
   EXPECT_EQ(Told(), "");
 }
 
+TEST_F(ParkedRanksTest, ASpareInAFolderWhoseLinkWasSwitchedIsKilled) {
+  for (const char* name : {"/v1", "/v2"}) std::filesystem::create_directory(tree_.root() + name);
+  const std::string link = tree_.root() + "/current";
+  std::filesystem::create_symlink("v1", link);
+  SpawnRequest request = Rank("1");
+  request.working_directory = link;
+  StartCold(request);
+  ASSERT_TRUE(WaitReady()) << log_;
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("v2", link);
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, request).has_value());
+  EXPECT_THAT(log_, HasSubstr("is not what the rank is to be"));
+  EXPECT_TRUE(WaitGone());
+}
+
+TEST_F(ParkedRanksTest, ASpareInAFolderThatWasReplacedIsKilled) {
+  std::filesystem::create_directory(tree_.root() + "/work");
+  SpawnRequest request = Rank("1");
+  request.working_directory = tree_.root() + "/work";
+  StartCold(request);
+  ASSERT_TRUE(WaitReady()) << log_;
+  std::filesystem::rename(request.working_directory, tree_.root() + "/old");
+  std::filesystem::create_directory(tree_.root() + "/work");
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, request).has_value());
+  EXPECT_TRUE(WaitGone());
+}
+
+TEST_F(ParkedRanksTest, ASpareOfAScriptWhoseFirstLineNamesOtherOptionsIsKilled) {
+  SpawnRequest request = Rank("1");
+  request.path = tree_.root() + "/train.py";
+  request.argv = {"train.py"};
+  tree_.File("train.py", "#!/usr/bin/python3\n");
+  std::filesystem::permissions(request.path, std::filesystem::perms::owner_all);
+  StartCold(request);
+  ASSERT_TRUE(WaitReady()) << log_;
+  tree_.File("train.py", "#!/usr/bin/python3 -O\n");
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, request).has_value());
+  EXPECT_TRUE(WaitGone());
+}
+
 TEST_F(ParkedRanksTest, ACommandLineThatEachGenerationChangesGetsNoSpares) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
