@@ -428,6 +428,9 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   } else if (const auto* place = std::get_if<PlaceReport>(&message)) {
     if (place->generation != member_->generation().ToString()) return;
     Do(member_->OnPlace(Now(), {place->rank, place->place}));
+  } else if (const auto* done = std::get_if<DoneReport>(&message)) {
+    ranks_->OnDone(*done);
+    progress_->Answer(client, DoneAnswer(done->id));
   }
 }
 

@@ -19,13 +19,16 @@ The module talks to the agent of its machine over the Unix socket LOCKSTEP_SOCKE
 a line. It needs Python 3.8 and nothing else.
 """
 
+import atexit
 import faulthandler
 import itertools
 import json
 import math
+import opcode
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from typing import Any, Dict, Optional, Union
@@ -49,6 +52,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 _MAX_LINE = 64 * 1024  # bytes, newline included; the agent closes on more
 _RECONNECT_SECONDS = 1.0
 _EVIDENCE_SIGNAL = 51  # SIGRTMIN + 17; the agent knows the same
+_END_SECONDS = 2.0  # that the interpreter's exit may wait for the agent
 
 
 class LockstepError(Exception):
@@ -297,6 +301,45 @@ def _after_fork() -> None:
 
 _arm()
 os.register_at_fork(after_in_child=_after_fork)
+
+
+class _End:
+    """Says that the program has ended, before the interpreter is taken apart.
+
+    Threads of libraries crash there now and then: a thread of torch's gloo that gives back a tensor
+    late wants an interpreter that is gone, and aborts. The agent counts a rank as finished that
+    crashes after this. An uncaught error or sys.exit() ends the program elsewhere than at its last
+    line; that is left to the exit code.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.main = None  # the frame of the program's own text
+        main = getattr(sys.modules.get("__main__"), "__dict__", None)
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_globals is main and frame.f_code.co_name == "<module>":
+                self.main = frame
+            frame = frame.f_back
+        atexit.register(self.say)
+
+    def returned(self) -> bool:
+        if self.main is None or self.main.f_lasti < 0:
+            return False
+        last = opcode.opname[self.main.f_code.co_code[self.main.f_lasti]]
+        return last in ("RETURN_VALUE", "RETURN_CONST")
+
+    def say(self) -> None:
+        if os.getpid() != self.pid or not self.returned():
+            return
+        try:
+            _ask({"done": generation(), "pid": self.pid}, _END_SECONDS)
+        except LockstepError:
+            pass  # the exit code says it
+
+
+if os.environ.get("LOCKSTEP_SOCKET") and generation():
+    _End()
 
 
 def _ask(request: Dict[str, Any], timeout: float) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ import socket
 import kill_states
 import processes
 import pytest
-from paths import ROOT
+from paths import MODULES, ROOT
 from test_processes import run_hook
 from waiting import holds_for, wait_until
 
@@ -45,6 +45,43 @@ def test_a_checkpoint_folder_of_another_job_fails_the_job_at_once(gang):
     assert failure_of(told)["cause"] == "Configuration"
     assert "holds checkpoints of another job (another)" in failure_of(told)["message"]
     assert "resume: Never" in failure_of(told)["message"]
+
+
+# ---- crashes of an interpreter that exits ----
+
+# What was registered first is called last: after lockstep's own.
+CRASHES_AT_EXIT = f"""
+import atexit, os, sys
+if os.environ["RANK"] == "1":
+    atexit.register(os.abort)
+sys.path.insert(0, {str(MODULES)!r})
+import lockstep
+lockstep.report(step=1)
+"""
+ENDS = {
+    "": 0,
+    "sys.exit(3)": 70,
+    "os.abort()": 70,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_rank_that_crashes_at_exit_has_finished_only_if_its_program_had_ended(gang, tmp_path, end):
+    program = tmp_path / "train.py"
+    program.write_text(CRASHES_AT_EXIT + (end and f"if os.environ['RANK'] == '1':\n    {end}\n"))
+    made = gang(command=["/usr/bin/python3", str(program)], policy={"maxRestarts": 0})
+    made.start()
+    assert made.verdict()["exitCode"] == ENDS[end]
+    assert ("died of SIGABRT while its interpreter exited" in made.agents[1].log) == (end == "")
+
+
+def test_rank_crashes_although_another_process_of_it_had_ended(gang, tmp_path):
+    program = tmp_path / "prepare.py"
+    program.write_text(CRASHES_AT_EXIT.replace("atexit.register(os.abort)", "pass"))
+    made = gang(command=["sh", "-c", f"/usr/bin/python3 {program}; kill -ABRT $$$$"],
+                policy={"maxRestarts": 0})
+    made.start()
+    assert "SIGABRT" in failure_of(fails(made))["message"]
 
 
 # ---- budgets ----

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "core/exit_codes.h"
 #include "core/failure/last_words.h"
 #include "core/failure/peer_loss.h"
+#include "core/failure/signals.h"
 #include "core/model/launch.h"
 #include "worker/agent/evidence/process_environment.h"
 #include "worker/agent/program.h"
@@ -37,6 +39,12 @@ int ExitCodeOf(const SpawnFailure& failure) {
 }
 
 using core::Generation;
+
+// Signals by which a process ends itself. Others come from outside.
+bool IsCrash(int signal) {
+  constexpr auto kCrashes = std::to_array({SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP});
+  return std::ranges::find(kCrashes, signal) != kCrashes.end();
+}
 
 std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {
@@ -214,6 +222,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   if (!start.members.empty()) job_.spec.num_machines = static_cast<int32_t>(start.members.size());
   runs_.clear();
   down_.clear();
+  done_.clear();
   const bool launched = core::StartsFromMachine0(config_->job.spec);
   warm_ = 0;
   parked_.BeginGeneration();
@@ -495,6 +504,14 @@ void LocalRanks::OnStep(uint32_t rank) {
   bindings_.OnStep(rank - RankOf(0));
 }
 
+void LocalRanks::OnDone(const DoneReport& report) {
+  if (report.generation != generation_.ToString()) return;
+  const auto own = [&](const RankView& view) {
+    return view.rank == report.rank && view.pid != 0 && view.pid == report.pid;
+  };
+  if (std::ranges::any_of(views_, own)) done_.insert(static_cast<pid_t>(report.pid));
+}
+
 // ---- ending ----
 
 void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32_t>& spared) {
@@ -543,10 +560,16 @@ void LocalRanks::SweepSharedMemory() {
 void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
+  const pid_t pid = std::exchange(views_[rank - RankOf(0)].pid, 0);
+  if (done_.erase(pid) > 0 && IsCrash(death.signal)) {
+    log_("rank " + std::to_string(rank) + " died of " + core::SignalName(death.signal) +
+         " while its interpreter exited; its program had ended, so it counts as finished");
+    death.signal = 0;
+    death.exit_code = 0;
+  }
   death.at = core::BeganToDie(death, logs_->WordsBegan(death.rank));
   const bool has_peers = job_.spec.num_machines * core::ProcessesStarted(job_.spec) > 1;
   logs_->ShowHeld(death.rank, has_peers && core::NamesLostPeer(death.stderr_tail));
-  views_[rank - RankOf(0)].pid = 0;
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
   const bool failed = mpi_.Judge(rank - RankOf(0), &death);
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;

@@ -32,6 +32,7 @@
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/parked_ranks.h"
 #include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/progress_message.h"
 #include "worker/agent/ranks/rank_bindings.h"
 #include "worker/agent/ranks/shared_memory.h"
 #include "worker/agent/ranks/temporary_folders.h"
@@ -96,6 +97,8 @@ class LocalRanks {
 
   // The rank reports a step.
   void OnStep(uint32_t rank);
+  // The rank's program has ended. If its interpreter crashes after that, the rank has finished.
+  void OnDone(const DoneReport& report);
 
   // Once there may be further threads.
   void FetchCaches() {
@@ -186,7 +189,8 @@ class LocalRanks {
   std::deque<core::Run> runs_;     // what the launcher wants; the first runs
   std::map<uint32_t, Time> down_;  // ranks to start again, and a time to which the lease lasts
   WakeTimer down_timer_;
-  size_t warm_ = 0;  // ranks of this generation that came of spares
+  std::set<pid_t> done_;  // ranks of this generation whose programs have ended
+  size_t warm_ = 0;       // ranks of this generation that came of spares
   MachineStatsReader stats_;
   std::optional<uint64_t>
       oom_kills_;  // as counted before the ranks began, and those explained since

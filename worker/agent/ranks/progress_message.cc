@@ -101,6 +101,11 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
   if (IsText(json, "place") && IsText(json, "generation")) {
     return ProgressMessage(PlaceReport{rank_value, json["generation"], json["place"]});
   }
+  if (IsText(json, "done")) {
+    Result<int64_t> pid = Count(json, "pid", std::numeric_limits<int32_t>::max());
+    if (!pid.ok()) return pid.error();
+    return ProgressMessage(DoneReport{rank_value, id_value, json["done"], *pid});
+  }
   if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
   return ProgressMessage(ReadReport(json, rank_value, *step, *total));
@@ -134,6 +139,8 @@ std::string EndedAnswer(uint64_t id, const std::string& generation) {
 std::string NextAnswer(uint64_t id, const std::string& generation, const Json& changes) {
   return Line({{"id", id}, {"generation", generation}, {"environment", changes}});
 }
+
+std::string DoneAnswer(uint64_t id) { return Line({{"id", id}, {"ok", true}}); }
 
 std::string RejoinRefusal(uint64_t id, const std::string& reason) {
   return Line({{"id", id}, {"reason", reason}});

@@ -8,6 +8,8 @@
 //   {"rank": 0, "id": 3, "rejoin": "1-3"}                                       when does it end?
 //   {"rank": 0, "id": 4, "left": "1-3"}                                         what comes next?
 //   {"rank": 3, "generation": "1-3", "place": "allreduce 17"}                   where it failed
+//   {"rank": 3, "id": 5, "done": "1-3", "pid": 471}                             its program has
+//   ended
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
@@ -66,6 +68,14 @@ struct PlaceReport {
   std::string place;
 };
 
+// The program of this process has come to its end; what is left is the interpreter's exit.
+struct DoneReport {
+  uint32_t rank = 0;
+  uint64_t id = 0;
+  std::string generation;
+  int64_t pid = 0;
+};
+
 struct LatestQuestion {
   uint32_t rank = 0;
   uint64_t id = 0;
@@ -85,7 +95,7 @@ struct RunQuestion {
 
 using ProgressMessage =
     std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, RunQuestion,
-                 RejoinQuestion, LeftQuestion, PlaceReport>;
+                 RejoinQuestion, LeftQuestion, PlaceReport, DoneReport>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -99,6 +109,7 @@ std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& proble
 std::string EndedAnswer(uint64_t id, const std::string& generation);
 // `changes`: of its environment, by name; null: gone.
 std::string NextAnswer(uint64_t id, const std::string& generation, const Json& changes);
+std::string DoneAnswer(uint64_t id);
 std::string RejoinRefusal(uint64_t id, const std::string& reason);
 
 }  // namespace lockstep::agent

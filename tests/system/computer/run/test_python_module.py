@@ -218,3 +218,38 @@ def test_program_keeps_its_own_handler_of_stack_signal(path, tmp_path):
         "signal.raise_signal(51)",
         path,
     ) == "mine"
+
+
+ENDS = {
+    "pass": True,
+    "def main():\n    return 3\nif __name__ == '__main__':\n    main()": True,
+    "try:\n    raise ValueError\nexcept ValueError:\n    pass": True,
+    "import sys; sys.exit(3)": False,
+    "raise SystemExit(3)": False,
+    "raise ValueError": False,
+    "import os\nif os.fork() == 0: raise SystemExit\nos.wait()\nraise SystemExit": False,
+}
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_program_says_that_it_ended_only_if_it_reached_its_last_line(path, tmp_path, text):
+    agent = Agent(path, lambda message: "id" in message and b'{"id": 1, "ok": true}\n' or None)
+    program = tmp_path / "train.py"
+    program.write_text("import lockstep\nlockstep.report(step=1)\n" + text)
+    variables = {**os.environ, "PYTHONPATH": MODULE, "LOCKSTEP_SOCKET": path, "RANK": "3",
+                 "LOCKSTEP_GENERATION": "1-2"}
+    process = subprocess.Popen([sys.executable, program], env=variables, stderr=subprocess.DEVNULL)
+    process.wait(60)
+    agent.wait_for(1)
+    said = [line for line in agent.lines if "done" in line]
+    want = {"rank": 3, "id": 1, "done": "1-2", "pid": process.pid}
+    assert said == ([want] if ENDS[text] else [])
+
+
+def test_program_ends_with_its_own_code_if_agent_does_not_answer(path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    generation = {"LOCKSTEP_GENERATION": "1-2"}
+    assert run("print('trained')", path, **generation) == "trained"  # nobody listens
+    listener.listen()
+    assert run("print('trained')", path, **generation) == "trained"  # nobody answers

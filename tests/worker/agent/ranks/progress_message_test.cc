@@ -86,6 +86,18 @@ TEST(ProgressMessage, ReadsWhereARankStoodInAGeneration) {
   EXPECT_EQ(Parse<ProgressReport>(R"({"rank":3,"step":1,"generation":"1-3","place":7})").step, 1);
 }
 
+TEST(ProgressMessage, AProgramThatHasEndedSaysWhichProcessItWas) {
+  const auto done = Parse<DoneReport>(R"({"rank":3,"id":5,"done":"1-3","pid":471})");
+  EXPECT_EQ(done.rank, 3U);
+  EXPECT_EQ(done.id, 5U);
+  EXPECT_EQ(done.generation, "1-3");
+  EXPECT_EQ(done.pid, 471);
+  EXPECT_EQ(DoneAnswer(5), "{\"id\":5,\"ok\":true}\n");
+  EXPECT_FALSE(ParseProgressMessage(R"({"rank":3,"id":5,"done":"1-3","pid":-1})").ok());
+  // A metric of that name.
+  EXPECT_EQ(Parse<ProgressReport>(R"({"rank":3,"step":1,"done":0.5})").metrics.at("done"), 0.5);
+}
+
 TEST(ProgressMessage, ACommitsNameIsOnePathComponent) {
   for (const char* name : {"", ".", "..", "a/b", "/etc", "../up", "a\\u0000b"}) {
     EXPECT_FALSE(ParseProgressMessage(R"({"commit": ")" + std::string(name) + R"("})").ok())
