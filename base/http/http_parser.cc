@@ -77,7 +77,7 @@ HttpParser::State HttpParser::Parse() {
   if (!body_size_) {
     const size_t end = buffer_.find("\r\n\r\n");
     if (std::min(end, buffer_.size()) > kMaxHead) {
-      return Fail(431, "the request's head has more than 8 KiB");
+      return Fail(431, "the request's head has more than 64 KiB");
     }
     if (end == std::string::npos) {
       // Told at once, not when the head is whole: what is not HTTP may never end a line.

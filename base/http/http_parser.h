@@ -41,7 +41,7 @@ class HttpParser {
  public:
   enum class State : uint8_t { kNeedMore, kRequest, kError };
 
-  static constexpr size_t kMaxHead = size_t{8} << 10;
+  static constexpr size_t kMaxHead = size_t{64} << 10;  // browsers send 9 KiB of cookies
   static constexpr size_t kMaxBody = size_t{64} << 10;  // where nothing else is said
 
   explicit HttpParser(size_t max_body = kMaxBody) : max_body_(max_body) {}

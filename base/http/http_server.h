@@ -7,11 +7,12 @@
 //     waiting.push_back(std::move(respond));      // a long poll: answered later
 //   });
 //
-// Bounded: 128 connections, 8 KiB of head, 64 KiB of body, 256 KiB of answers that a client doesn't
-// read, ten seconds for a request to come in whole, two minutes without one. When all places are
-// taken, the address that holds most of them makes room, by the connection that has waited longest
-// for its next request; one that waits for an answer keeps its place. So whoever dials without
-// pause only displaces itself. One request of a connection is answered at a time. One thread.
+// Bounded: 128 connections, 64 KiB of head, 64 KiB of body, 256 KiB of answers that a client
+// doesn't read, ten seconds for a request to come in whole, two minutes without one. When all
+// places are taken, the address that holds most of them makes room, by the connection that has
+// waited longest for its next request; one that waits for an answer keeps its place. So whoever
+// dials without pause only displaces itself. One request of a connection is answered at a time. One
+// thread.
 #ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 #define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 

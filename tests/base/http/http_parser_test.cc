@@ -65,8 +65,16 @@ TEST(HttpParser, HonoursTheConnectionHeader) {
   EXPECT_TRUE(parser.TakeRequest().keep_alive);
 }
 
+TEST(HttpParser, TakesTheCookiesOfABrowser) {
+  HttpParser parser;
+  const std::string cookies(size_t{48} << 10, 'x');
+  parser.Feed("GET / HTTP/1.1\r\nCookie: " + cookies + "\r\n\r\n");
+  ASSERT_EQ(parser.Parse(), State::kRequest);
+  EXPECT_EQ(*parser.TakeRequest().Header("cookie"), cookies);
+}
+
 TEST(HttpParser, RefusesWhatIsTooLargeBeforeItHasCome) {
-  EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nX: " + std::string(9000, 'x')), 431);
+  EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nX: " + std::string(66000, 'x')), 431);
   EXPECT_EQ(StatusOf("PUT / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), 413);
   EXPECT_EQ(StatusOf("PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), 413);
   HttpParser larger(100000);
