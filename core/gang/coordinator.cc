@@ -382,6 +382,9 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
   for (const RankProgress& rank : progress.ranks) {
     if (SlotOf(rank.rank) != &slot) continue;
     progress_[rank.rank] = rank;
+    if (!history_.empty() && Record().generation == generation_) {
+      Record().last_step = std::max(Record().last_step, rank.step);
+    }
     stragglers_.Learn(now, rank);
   }
   ++version_;

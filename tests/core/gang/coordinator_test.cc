@@ -554,6 +554,16 @@ TEST_F(CoordinatorTest, ProgressOfRanksThatAreNotTheMachinesOwnIsNotKept) {
   EXPECT_EQ(coordinator_->progress().begin()->first, 2U);
 }
 
+TEST_F(CoordinatorTest, TheHistoryOfARunningGenerationHasTheFurthestStepOfAnyRank) {
+  Begin(2);
+  Progress progress{coordinator_->generation(), {}};
+  for (const auto& [rank, step] : {std::pair(2U, 7), std::pair(3U, 9)}) {
+    progress.ranks.push_back({rank, step});
+  }
+  Do(coordinator_->OnMessage(now_, machines_[1].connection, progress));
+  EXPECT_EQ(coordinator_->history().back().last_step, 9);
+}
+
 TEST_F(CoordinatorTest, AMachine0ThatGrantsALeaseOfNothingCannotMakeAMemberSpin) {
   Begin(2);
   Ping ping{now_, 1, {}};

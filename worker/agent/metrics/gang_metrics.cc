@@ -69,9 +69,6 @@ void GangMetrics::AccountTo(core::Ledger& ledger,
       return time ? std::optional(WallTime(*time)) : std::nullopt;
     }));
   }
-  for (const auto& [rank, progress] : coordinator_->progress()) {
-    if (!spans.empty()) spans.back().last_step = std::max(spans.back().last_step, progress.step);
-  }
   core::LedgerMoment moment;
   moment.now = WallTime(now_());
   moment.machines = static_cast<int>(coordinator_->config().machines);
