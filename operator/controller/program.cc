@@ -255,7 +255,7 @@ class Operator {
                            .name = options_.lease_name,
                            .identity = identity_,
                            .duration = length,
-                           .renew_deadline = length * 2 / 3,
+                           .renew_deadline = length * 4 / 5,
                            .retry = length * 2 / 15},
         &permit_,
         kube::LeaseHandlers{.on_started =
@@ -416,9 +416,12 @@ Result<int> Run(const Options& options) {
       options.system_namespace.empty() ? config->default_namespace : options.system_namespace;
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
-  // Neither the Lease's requests nor the watches may wait behind a burst of pods.
-  Result<std::unique_ptr<kube::Transport>> lease =
-      kube::MakeTransport(*config, {.connections = 1}, options.http);
+  // Neither the Lease's requests nor the watches may wait behind a burst of pods. A connection on
+  // which the Lease's are lost is given up while there is time for another.
+  const Duration lost_after = options.lease_duration / 6;
+  Result<std::unique_ptr<kube::Transport>> lease = kube::MakeTransport(
+      *config, {.connections = 1, .connect_timeout = lost_after, .unacknowledged = lost_after},
+      options.http);
   if (!lease.ok()) return lease.error();
   Result<std::unique_ptr<kube::Transport>> watches =
       kube::MakeTransport(*config, {.connections = 1});

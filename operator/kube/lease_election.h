@@ -45,8 +45,8 @@ struct LeaseOptions {
   std::string name = "lockstep-operator";
   std::string identity = {};  // of this process alone: never the same after a restart
   Duration duration = seconds(15);
-  Duration renew_deadline = seconds(10);
-  Duration retry = seconds(2);               // between renewals
+  Duration renew_deadline = seconds(10);  // an API server may take up to half of it for an answer
+  Duration retry = seconds(2);            // between renewals
   Duration watch_every = milliseconds(800);  // how often one who waits looks
   Duration linger{0};  // when it is released it stays the identity's for so long
 };

@@ -53,9 +53,11 @@ LeaseLoop::Step LeaseLoop::Next(Time now, WallTime wall) {
     call_ = exists_ ? Call::kWrite : Call::kCreate;
   }
   sent_at_ = now;
-  Duration timeout = options_.renew_deadline / 2;
-  if (state_ == State::kHolding) timeout = std::min(timeout, held_until_ - now);
-  if (state_ == State::kReleasing) timeout = std::min(timeout, release_by_ - now);
+  // One call may take what is left of the deadline: of a server that is as slow as that, no second
+  // call would be answered either. A connection that is dead is found by the transport, sooner.
+  Duration timeout = options_.renew_deadline;
+  if (state_ == State::kHolding) timeout = held_until_ - now;
+  if (state_ == State::kReleasing) timeout = release_by_ - now;
   return {.call = true, .until = {}, .request = RequestFor(wall), .timeout = timeout};
 }
 

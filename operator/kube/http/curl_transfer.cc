@@ -25,11 +25,13 @@ void Set(CURL* easy, CURLoption option, T value) {
 }
 
 // TCP keep-alive: a peer that vanished is noticed within half a minute even on an idle connection.
-int OnSocket(void*, curl_socket_t fd, curlsocktype) {
+// `options`: TransportOptions.
+int OnSocket(void* options, curl_socket_t fd, curlsocktype) {
   int on = 1;
   int idle = 30;
   int interval = 10;
-  int unacknowledged_ms = 30'000;
+  const Duration unacknowledged = static_cast<const TransportOptions*>(options)->unacknowledged;
+  auto unacknowledged_ms = static_cast<int>(duration_cast<milliseconds>(unacknowledged).count());
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
@@ -97,6 +99,7 @@ void CurlTransfer::SetCommon(const CurlEndpoint& endpoint) {
   Set<char*>(raw, CURLOPT_CAINFO, nullptr);
   Set(raw, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(endpoint.options.connect_timeout));
   Set(raw, CURLOPT_SOCKOPTFUNCTION, &OnSocket);
+  Set(raw, CURLOPT_SOCKOPTDATA, &endpoint.options);
   Set(raw, CURLOPT_USERAGENT, endpoint.options.user_agent.c_str());
   Set(raw, CURLOPT_BUFFERSIZE, 16L * 1024);
   Set(raw, CURLOPT_UPLOAD_BUFFERSIZE, 16L * 1024);

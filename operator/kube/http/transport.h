@@ -86,6 +86,7 @@ struct TransportOptions {
   size_t connections = 32;  // kept open and warm; not a limit on requests under way
   size_t max_body = size_t{32} << 20;
   Duration connect_timeout = seconds(10);
+  Duration unacknowledged = seconds(30);  // a peer that acknowledges no byte for so long is gone
   std::string user_agent = "lockstep";
 };
 

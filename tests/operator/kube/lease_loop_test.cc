@@ -473,5 +473,28 @@ TEST(LeaseProperty, NoTwoHoldTheLeaseAtOneMoment) {
   }
 }
 
+// With the options of an operator.
+TEST_F(LeaseLoopTest, AServerThatTakesMoreThanFiveSecondsKeepsItsLeader) {
+  const Duration slow = milliseconds(5300);
+  LeaseLoop a({.name_space = "lockstep", .identity = "a", .renew_deadline = seconds(15) * 4 / 5});
+  bool led = false;
+  for (const Time until = now_ + minutes(2); now_ < until;) {
+    const LeaseLoop::Step step = a.Next(now_, kWall);
+    if (!step.call) {
+      now_ = step.until;
+      continue;
+    }
+    const Response answer = server_.Answer(step.request);
+    const bool in_time = slow < step.timeout;
+    now_ += std::min(slow, step.timeout);
+    const Status status =
+        a.OnAnswer(in_time ? Result<Response>(answer) : Error::Timeout("no answer"), now_);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    ASSERT_TRUE(!led || Held(a));
+    led = led || Held(a);
+  }
+  EXPECT_TRUE(led);
+}
+
 }  // namespace
 }  // namespace lockstep::kube::lease_loop_test
