@@ -18,6 +18,10 @@ class LineBuffer {
   void Append(std::string_view data) {
     buffer_.erase(0, begin_);
     begin_ = 0;
+    // The memory of a rare long line is given back.
+    if (buffer_.capacity() > kKept && buffer_.size() + data.size() < kKept / 2) {
+      buffer_.shrink_to_fit();
+    }
     if (padding_ > 0) buffer_.reserve(buffer_.size() + data.size() + padding_);
     buffer_.append(data);
   }
@@ -41,11 +45,13 @@ class LineBuffer {
   bool overflow() const { return searched_ > max_line_; }
 
   void Clear() {
-    buffer_.clear();
+    buffer_ = {};
     begin_ = searched_ = 0;
   }
 
  private:
+  static constexpr size_t kKept = size_t{1} << 20;
+
   size_t max_line_;
   size_t padding_;
   std::string buffer_;

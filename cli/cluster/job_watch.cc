@@ -31,6 +31,9 @@ void JobWatch::OnBatch(const kube::Batch<kube::JobView>& batch) {
     return;
   }
   const auto& last = batch.events.back();
+  if (last.unreadable && last.kind != kube::EventKind::kDeleted) {
+    return handlers_.on_hopeless(Unreadable(last.object.meta));
+  }
   if (last.kind == kube::EventKind::kDeleted) return handlers_.on_job(nullptr);
   const Result<StoredJob> job = ReadStored(last.object);
   if (!job.ok()) return handlers_.on_hopeless(job.error());

@@ -1,22 +1,23 @@
 #include "cli/cluster/jobs.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/text/json.h"
 #include "cli/cluster/log_choice.h"
+#include "cli/say.h"
 #include "core/model/json.h"
 #include "core/model/parse.h"
 #include "core/text/problem.h"
 #include "core/text/text.h"
 #include "operator/kube/decode/decode.h"
+#include "operator/kube/paged_list.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr const char* kPageSize = "500";
 
 Result<StoredJob> ReadAnswer(std::string body) {
   Result<kube::JobView> view = kube::Decoder().Object<kube::JobView>(std::move(body));
@@ -28,10 +29,33 @@ std::string Named(const std::string& name, const std::string& name_space) {
   return "trainingjob " + name + " in namespace " + name_space;
 }
 
+// `selector`: a query, or "".
+template <typename T>
+Result<std::vector<T>> ListAll(Connection& cluster, const kube::Resource& resource,
+                               const std::string& name_space, const std::string& selector,
+                               const std::string& doing) {
+  kube::PagedList<T> list(kube::Path(resource, name_space), selector);
+  while (!list.done()) {
+    const std::optional<kube::ApiError> error =
+        list.Take(cluster.client().CallAndWait(list.Next()));
+    if (error) return Explain(*error, doing, cluster.server());
+  }
+  for (const kube::UnreadableObject& each : list.unreadable()) {
+    Say("left out: " + each.meta.name_space + "/" + each.meta.name + ": " + each.why);
+  }
+  return std::move(list.items());
+}
+
 }  // namespace
 
+Error Unreadable(const kube::ObjectMeta& job) {
+  return Error::Invalid(Named(job.name, job.name_space) +
+                        " cannot be read: it is too large, or broken");
+}
+
 Result<StoredJob> ReadStored(kube::JobView view) {
-  core::Document document = core::ReadJson(view.json);
+  if (!view.refusal.empty()) return Error::Invalid(view.refusal);
+  core::Document document = core::ReadJson(view.json, core::Places::kUntold);
   if (!document.root) return Error::Invalid(core::Format(document.problems, view.meta.name));
   StoredJob stored;
   stored.meta = std::move(view.meta);
@@ -75,23 +99,18 @@ Result<StoredJob> Jobs::Get(const std::string& name) {
 
 Result<std::vector<StoredJob>> Jobs::List(bool all_namespaces) {
   const std::string name_space = all_namespaces ? "" : connection_->name_space();
-  kube::Decoder decoder;
-  std::vector<kube::JobView> views;
-  std::string next;
-  do {
-    const std::string query = kube::Query({{"limit", kPageSize}, {"continue", next}});
-    Result<std::string> body = connection_->Get(
-        kube::Path(kube::kTrainingJobs, name_space, {}, {}, query), "list trainingjobs");
-    if (!body.ok()) return body.error();
-    Result<kube::ListPage> page = decoder.Page(std::move(*body), &views);
-    if (!page.ok()) return page.error();
-    next = page->next;
-  } while (!next.empty());
+  Result<std::vector<kube::JobView>> views = ListAll<kube::JobView>(
+      *connection_, kube::kTrainingJobs, name_space, "", "list trainingjobs");
+  if (!views.ok()) return views.error();
   std::vector<StoredJob> jobs;
-  for (kube::JobView& view : views) {
+  for (kube::JobView& view : *views) {
+    const std::string name = view.meta.name_space + "/" + view.meta.name;
     Result<StoredJob> job = ReadStored(std::move(view));
-    if (!job.ok()) return job.error();
-    jobs.push_back(std::move(*job));
+    if (job.ok()) {
+      jobs.push_back(std::move(*job));
+    } else {
+      Say("left out: " + name + ": " + job.error().message);
+    }
   }
   std::sort(jobs.begin(), jobs.end(), [](const StoredJob& a, const StoredJob& b) {
     return std::tie(a.meta.name_space, a.meta.name) < std::tie(b.meta.name_space, b.meta.name);
@@ -137,14 +156,8 @@ Status Jobs::Delete(const StoredJob& job) {
 }
 
 Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job) {
-  Result<std::string> body =
-      cluster.Get(kube::Path(kube::kPods, cluster.name_space(), {}, {}, PodsOf(job)),
-                  "list the pods of trainingjob " + job);
-  if (!body.ok()) return body.error();
-  std::vector<kube::PodView> pods;
-  Result<kube::ListPage> page = kube::Decoder().Page(std::move(*body), &pods);
-  if (!page.ok()) return page.error();
-  return pods;
+  return ListAll<kube::PodView>(cluster, kube::kPods, cluster.name_space(), PodsOf(job),
+                                "list the pods of trainingjob " + job);
 }
 
 }  // namespace lockstep::cli

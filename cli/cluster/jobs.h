@@ -22,6 +22,9 @@ struct StoredJob {
   core::Node document;  // less managedFields
 };
 
+// What to say of a TrainingJob that is too large or broken.
+Error Unreadable(const kube::ObjectMeta& job);
+
 // Invalid: not a TrainingJob that this version can read.
 Result<StoredJob> ReadStored(kube::JobView view);
 
@@ -35,7 +38,7 @@ class Jobs {
 
   // NotFound names the nearest name that exists.
   Result<StoredJob> Get(const std::string& name);
-  // By namespace and name.
+  // By namespace and name. Standard error names those that cannot be read.
   Result<std::vector<StoredJob>> List(bool all_namespaces);
   // Conflict: there is one of its name.
   Result<StoredJob> Create(const core::TrainingJob& job, bool dry_run);
@@ -48,6 +51,7 @@ class Jobs {
   Connection* connection_;
 };
 
+// Standard error names those that cannot be read.
 Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job);
 
 }  // namespace lockstep::cli

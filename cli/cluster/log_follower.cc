@@ -45,6 +45,8 @@ void LogFollower::OnPods(kube::Batch<kube::PodView> batch) {
   for (auto& event : batch.events) {
     if (event.kind == kube::EventKind::kDeleted) {
       pods_.erase(event.object.meta.name);
+    } else if (event.unreadable) {
+      Say("pod " + event.object.meta.name + " cannot be read, and is left out");
     } else {
       std::string name = event.object.meta.name;
       pods_[name] = std::move(event.object);

@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/wall_time.h"
+#include "core/text/limited_text.h"
 #include "operator/controller/action_object.h"
 #include "operator/controller/metrics/histograms.h"
 #include "operator/controller/observe_pod.h"
@@ -13,6 +14,7 @@
 #include "operator/kube/api.h"
 #include "operator/kube/watch/resource_version.h"
 #include "operator/policy/decide.h"
+#include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -25,9 +27,11 @@ constexpr Duration kKeyRetry = seconds(2);
 constexpr Duration kFirstRefusalPause = milliseconds(500);
 constexpr Duration kLongestRefusalPause = seconds(60);
 constexpr int kPlanVersion = 1;
-// Jobs with writes under way, each with one at least: as many as keep the client busy. The others
-// wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
-constexpr int kOrdersAtOnce = 16;
+// What fails so often in a row is told in the log and in the status.
+constexpr int kTold = 2;
+
+// The 2nd, 4th, 8th, ...: a trouble that stays does not fill the log.
+bool IsWorthALine(int times) { return times >= kTold && (times & (times - 1)) == 0; }
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
@@ -50,7 +54,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       client_(client),
       options_(std::move(options)),
       executor_(loop, client, events),
-      refresher_(loop, client, &caches_),
+      refresher_(loop, client, &caches_, &budget_),
       link_(loop, {.max_polls = options_.max_polls},
             {.on_status =
                  [this](const std::string& job, const core::GangStatus& status, Time at) {
@@ -325,12 +329,11 @@ void Controller::Pump() {
   if (!leading_ || stopped_ || !keys_) return;
   timer_.Cancel();
   const Time now = BootTime();
-  while (orders_ < kOrdersAtOnce) {
-    const std::optional<kube::Work> work = queue_.Take(now);
-    if (!work) break;
-    Work(*work);
-  }
-  if (orders_ == kOrdersAtOnce) return;  // until one is carried out
+  const auto may = [this](const std::string& name_space, Priority priority) {
+    return orders_.MayBegin(name_space, priority);
+  };
+  // What may not begin yet begins when an order is carried out.
+  while (const std::optional<kube::Work> work = queue_.Take(now, may)) Work(*work);
   timer_.WakeAt(queue_.NextWake());
 }
 
@@ -346,7 +349,7 @@ void Controller::Work(const kube::Work& work) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
-  if (work.stale) return Refresh(key);
+  if (work.stale) return Refresh(key, /*all=*/true);
   const kube::JobView* view = caches_.jobs.Find(key);
   if (view == nullptr) {
     Forget(key);
@@ -354,10 +357,7 @@ void Controller::Work(const kube::Work& work) {
     return;
   }
   JobRecord& record = jobs_.FindOrAdd(key);
-  if (record.uncertain) {
-    record.uncertain = false;
-    return Refresh(key);
-  }
+  if (record.uncertain || record.job_changed) return Refresh(key, record.uncertain);
   if (!record.uid.empty() && record.uid != view->meta.uid) link_.Forget(NameOf(key));
   if (Status learned = Learn(*view, &record); !learned.ok()) {
     spdlog::error("{}: its status cannot be read, nothing is decided: {}", NameOf(key),
@@ -421,6 +421,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
     turns_.Pass(told, &record->progress_turn, BootTime());
   }
   if (!decision.intent && !decision.status && decision.actions.empty()) {
+    if (caches_.pods.ByJob(key).empty()) Rest(record);
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
@@ -438,7 +439,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   };
   std::optional<core::JobStatus> written =
       order.decision.intent ? order.decision.intent : order.decision.status;
-  ++orders_;
+  orders_.Begin(key.name_space);
   executor_.Carry(std::move(order),
                   [this, key, uid = record->uid, written = std::move(written)](
                       const WriteResult& result) { OnWritten(key, uid, written, result); });
@@ -447,7 +448,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
 void Controller::OnWritten(const JobKey& key, const std::string& uid,
                            const std::optional<core::JobStatus>& written,
                            const WriteResult& result) {
-  --orders_;
+  orders_.End(key.name_space);
   const Time now = BootTime();
   for (const WriteResult::Written& each : result.written) {
     queue_.Park(key, each.resource, each.version, now);
@@ -461,6 +462,8 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
     if (result.heed) notes.heed = *result.heed;
     notes.made.insert(result.pods_made.begin(), result.pods_made.end());
     record->uncertain |= result.uncertain;
+    record->job_changed |= result.job_changed;
+    OnTrouble(key, result, record);
     if (result.refusal) {
       notes.refusal = result.refusal;
       notes.make_again =
@@ -487,17 +490,87 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
   Pump();
 }
 
-void Controller::Refresh(const JobKey& key) {
-  refresher_.Read(key, queues(key.name_space) == Queues::kThere, [this, key](bool ok) {
+// No trouble stays untold: the log names it when it comes again, and the job's reason when it is a
+// write that another write cannot have caused.
+void Controller::OnTrouble(const JobKey& key, const WriteResult& result, JobRecord* record) {
+  if (!result.trouble) {
+    record->failed_writes = 0;
+    return;
+  }
+  const WriteTrouble& trouble = *result.trouble;
+  ++record->failed_writes;
+  if (IsWorthALine(record->failed_writes)) {
+    spdlog::warn("{}: writing {} failed {} times in a row: {}", NameOf(key),
+                 trouble.object.empty() ? "its changes" : trouble.object, record->failed_writes,
+                 trouble.message);
+  }
+  if (record->failed_writes < kTold || trouble.passing || trouble.object.empty()) return;
+  record->notes.refusal = Refusal{Refusal::Kind::kNotAnswered, trouble.object, trouble.message};
+}
+
+// Reads anew what is in doubt: all that is the job's, or the TrainingJob alone.
+void Controller::Refresh(const JobKey& key, bool all) {
+  const bool queued = queues(key.name_space) == Queues::kThere;
+  const auto reach = !all     ? Refresher::Reach::kJob
+                     : queued ? Refresher::Reach::kAllAndQueue
+                              : Refresher::Reach::kAll;
+  if (JobRecord* record = jobs_.Find(key); record != nullptr) {
+    record->uncertain = record->job_changed = false;
+  }
+  refresher_.Read(key, reach, [this, key, all](const Status& read) {
+    JobRecord* record = jobs_.Find(key);
     // Whatever was read counts, also from a server that went back to an older state.
-    if (JobRecord* record = jobs_.Find(key); record != nullptr) {
-      if (ok) record->resource_version.clear();
-      record->uncertain |= !ok;
+    if (record != nullptr && read.ok()) {
+      record->resource_version.clear();
+      record->failed_reads = 0;
     }
-    queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
-    if (ok) Wake(key.name_space, key.name, Priority::kNormal);
+    if (!read.ok()) {
+      if (record != nullptr) (all ? record->uncertain : record->job_changed) = true;
+      return OnUnread(key, read.error());
+    }
+    queue_.Done(key, BootTime(), kube::Outcome::kOk);
+    Wake(key.name_space, key.name, Priority::kNormal);
     Pump();
   });
+}
+
+// Nothing is decided until it can be read: the log and the status say so when it failed twice.
+void Controller::OnUnread(const JobKey& key, const Error& why) {
+  JobRecord* record = jobs_.Find(key);
+  const kube::JobView* view = caches_.jobs.Find(key);
+  const int failed = record == nullptr ? 0 : ++record->failed_reads;
+  if (IsWorthALine(failed)) {
+    spdlog::warn("{}: its objects could not be read {} times in a row, nothing is decided: {}",
+                 NameOf(key), failed, why.message);
+  }
+  const auto end = [this, key] {
+    queue_.Done(key, BootTime(), kube::Outcome::kRetry);
+    if (!stopped_) Pump();
+  };
+  if (failed < kTold || view == nullptr || record->uid != view->meta.uid ||
+      !Learn(*view, record).ok() || IsFinished(record->status)) {
+    return end();
+  }
+  core::JobStatus told = record->status;
+  told.reason = core::FirstBytes(
+      "the operator cannot read the job's objects, and decides nothing: " + why.message,
+      core::kMaxStatusString);
+  if (told.reason == record->status.reason) return end();
+  Order order;
+  order.job = key;
+  order.uid = record->uid;
+  order.resource_version = record->resource_version;
+  order.decision.status = told;
+  orders_.Begin(key.name_space);
+  executor_.Carry(std::move(order),
+                  [this, key, uid = record->uid, told, end](const WriteResult& result) {
+                    orders_.End(key.name_space);
+                    JobRecord* now = jobs_.Find(key);
+                    if (now != nullptr && now->uid == uid && result.status_written) {
+                      jobs_.OnWritten(now, told, result.job_version, WallNow());
+                    }
+                    end();
+                  });
 }
 
 }  // namespace lockstep::control

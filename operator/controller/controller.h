@@ -23,8 +23,10 @@
 #include "operator/controller/caches.h"
 #include "operator/controller/claims.h"
 #include "operator/controller/executor.h"
+#include "operator/controller/job_budget.h"
 #include "operator/controller/job_store.h"
 #include "operator/controller/master_key.h"
+#include "operator/controller/orders_under_way.h"
 #include "operator/controller/progress_turns.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
@@ -81,6 +83,9 @@ class Controller {
   // They are no more: nothing is begun there.
   void Close(const std::string& scope);
 
+  // By which the jobs that OnBatch is given have been admitted.
+  JobBudget& budget() { return budget_; }
+
   // Scopes of which a resource was not read yet, but for Kueue's, which may not be there.
   std::vector<std::string> Unread() const { return scopes_.Unread(); }
   // No decision is begun any more.
@@ -116,7 +121,9 @@ class Controller {
   void Pump();
   void Work(const kube::Work& work);
   void Forget(const JobKey& key);
-  void Refresh(const JobKey& key);
+  void Refresh(const JobKey& key, bool all);
+  void OnUnread(const JobKey& key, const Error& why);
+  static void OnTrouble(const JobKey& key, const WriteResult& result, JobRecord* record);
   Snapshot Take(const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
@@ -126,6 +133,7 @@ class Controller {
   kube::Client* client_;
   ControllerOptions options_;
   Caches caches_;
+  JobBudget budget_;
   Executor executor_;
   Refresher refresher_;
   gang::GangLink link_;
@@ -142,7 +150,7 @@ class Controller {
   // Jobs that are to be looked at once that may be decided which is in their namespace.
   std::map<JobKey, kube::Priority> held_;
   std::optional<MasterKeys> keys_;
-  int orders_ = 0;  // that are carried out now
+  OrdersUnderWay orders_;
   bool leading_ = false;
   bool stopped_ = false;
   bool pump_posted_ = false;

@@ -21,12 +21,25 @@ using kube::ApiErrorKind;
 using kube::ApiResult;
 using kube::Method;
 using kube::Path;
+using kube::Priority;
 using kube::Request;
 using kube::Watched;
 
 constexpr const char* kJsonPatch = "application/json-patch+json";
 constexpr const char* kApplyPatch = "application/apply-patch+yaml";
 constexpr const char* kMergePatch = "application/merge-patch+json";
+
+// Requests of one order under way.
+constexpr int kMostOpen = 8;
+
+Priority UrgencyOf(const Action& action) {
+  if (std::holds_alternative<StopMachine>(action)) return Priority::kUrgent;
+  const auto* machine = std::get_if<StartMachine>(&action);
+  if (machine != nullptr) {
+    return machine->attempt > 1 ? Priority::kUrgent : Priority::kBackground;
+  }
+  return std::holds_alternative<StartSpare>(action) ? Priority::kBackground : Priority::kNormal;
+}
 
 // The whole status in one write, refused with 409 unless the object is still the one it was made
 // from.
@@ -61,7 +74,6 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   void Begin() {
     if (order_.decision.intent) return WriteStatus(*order_.decision.intent);
     open_ = 1;  // this one: nothing ends before everything was begun
-    for (const Action& action : order_.decision.actions) Begin(action);
     Close();
   }
 
@@ -76,10 +88,22 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                                   on_answer = std::move(on_answer)](ApiResult<std::string> answer) {
                                    on_answer(std::move(answer));
                                    self->Close();
-                                 }));
+                                 }),
+        {order_.job.name_space, priority_});
+  }
+
+  // The next actions, few at a time: bodies take memory, and a large job leaves room for others.
+  void BeginMore() {
+    const std::vector<Action>& actions = order_.decision.actions;
+    for (; begun_ < actions.size() && open_ <= kMostOpen; ++begun_) {
+      priority_ = UrgencyOf(actions[begun_]);
+      Begin(actions[begun_]);
+    }
+    priority_ = Priority::kNormal;
   }
 
   void Close() {
+    if (open_ > 0 && !order_.decision.intent) BeginMore();
     if (--open_ > 0) return;
     if (!status_begun_ && order_.decision.status) return WriteStatus(*order_.decision.status);
     Finish();
@@ -100,8 +124,15 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   void WriteStatus(const core::JobStatus& status) {
     status_begun_ = true;
+    uncertain_before_status_ = carried_.uncertain;
     Call(PutStatus(order_, status), [this](const ApiResult<std::string>& answer) {
-      if (!answer.ok()) return TryAgain(answer.error());
+      if (!answer.ok()) {
+        TryAgain(answer.error());
+        if (answer.error().kind != ApiErrorKind::kConflict) return;
+        carried_.uncertain = uncertain_before_status_;
+        carried_.job_changed = true;
+        return;
+      }
       carried_.status_written = true;
       carried_.job_version = ReadMetadata(*answer).resource_version;
     });
@@ -407,11 +438,11 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
       case ApiErrorKind::kInvalid:
         return Refuse(Refusal::Kind::kInvalid, what, error.message, spare);
       default:
-        TryAgain(error);
+        TryAgain(error, what);
     }
   }
 
-  void TryAgain(const kube::ApiError& error) {
+  void TryAgain(const kube::ApiError& error, const std::string& object = "") {
     // It should not happen, and nothing else would tell.
     if (error.kind == ApiErrorKind::kInvalid) {
       spdlog::warn("{}/{}: a write was refused: {}", order_.job.name_space, order_.job.name,
@@ -419,6 +450,9 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     }
     carried_.complete = false;
     carried_.uncertain |= error.ambiguous || error.kind == ApiErrorKind::kConflict;
+    const bool passing = error.kind == ApiErrorKind::kConflict || error.reason == "NotLeading";
+    if (carried_.trouble && !carried_.trouble->passing) return;
+    carried_.trouble = WriteTrouble{object, error.message, passing};
   }
 
   // Somebody has that name already: this job, in an earlier try, or a stranger.
@@ -460,7 +494,10 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   std::function<void(WriteResult)> done_;
   WriteResult carried_;
   int open_ = 0;
+  size_t begun_ = 0;                       // of the actions
+  Priority priority_ = Priority::kNormal;  // of what is sent now
   bool status_begun_ = false;
+  bool uncertain_before_status_ = false;
 };
 
 Executor::Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events)

@@ -1,5 +1,7 @@
-// Executor: carries out one Decision against the API server: the intent alone, or all actions in
-// parallel and then the status. It decides nothing, and remembers nothing.
+// Executor: carries out one Decision against the API server: the intent alone, or all actions, a
+// few at a time, and then the status. It decides nothing, and remembers nothing.
+//
+// A machine that replaces another, and whatever stops one, goes before the machines of a new gang.
 //
 // Writes are safe to repeat: names are deterministic, deletions name a UID, statuses the
 // resourceVersion they were made from.
@@ -30,6 +32,13 @@ struct Order {
   std::function<Result<std::string>(const Action&)> body_of;
 };
 
+// A write that was not done, for no reason that is the object's own.
+struct WriteTrouble {
+  std::string object;  // "pod gpt-0"; "" for a change
+  std::string message;
+  bool passing = false;  // another wrote at the same time: trying again is all there is to do
+};
+
 // What came of it.
 struct WriteResult {
   struct Written {
@@ -40,7 +49,9 @@ struct WriteResult {
   std::string job_version;       // of the job, once the status is written
   bool status_written = false;   // the intent or the status, if there was one
   bool complete = true;          // false: something failed; to be decided again, later
-  bool uncertain = false;  // a write may have been done without an answer, or met a newer object
+  bool uncertain = false;    // a write may have been done without an answer, or met a newer object
+  bool job_changed = false;  // the status met a newer job; all else that is known of it holds
+  std::optional<WriteTrouble> trouble;  // the last write that failed, where not complete
   bool key_made = false;
   std::optional<uint32_t> grouped_in;  // the gang's PodGroup is there
   std::string ungrouped;               // this PodGroup is gone

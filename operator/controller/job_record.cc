@@ -8,11 +8,19 @@
 #include "core/text/node.h"
 #include "core/text/text.h"
 #include "core/validate/validate.h"
+#include "operator/kube/decode/decode.h"
 #include "operator/kube/watch/resource_version.h"
 #include "operator/objects/key_secret.h"
 
 namespace lockstep::control {
 namespace {
+
+// A TrainingJob that is not kept, or that nobody can read.
+void RefuseSpec(const std::string& why, JobRecord* record) {
+  core::Problem problem;
+  problem.message = why;
+  record->problems = {std::move(problem)};
+}
 
 void LearnSpec(core::Node document, JobRecord* record) {
   core::ParseResult parsed = core::ReadStoredJob(std::move(document));
@@ -43,17 +51,27 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     record->counted_spares = counted_spares;
   }
   // What this operator wrote is known before the watch tells of it.
-  if (record->resource_version == view.meta.resource_version ||
-      kube::Covers(record->resource_version, view.meta.resource_version)) {
-    return {};
+  const bool known = record->resource_version == view.meta.resource_version ||
+                     kube::Covers(record->resource_version, view.meta.resource_version);
+  if (known && record->generation >= 0) return {};
+  std::string refusal = view.refusal;
+  core::Document document = core::ReadJson(view.json, core::Places::kUntold);
+  if (!document.root) {
+    refusal = "the TrainingJob cannot be read";
+    for (const core::Problem& each : document.problems) refusal += ": " + each.message;
+    document = core::ReadJson(kube::StatusAlone(view.json), core::Places::kUntold);
   }
-  core::Document document = core::ReadJson(view.json);
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
+  // Nothing may be decided by the defaults of a spec that is not known.
+  if (!refusal.empty() && view.begun) return Error::TooLarge(refusal);
   core::Node metadata;
   if (const core::Node* found = document.root->Find("metadata")) metadata = *found;
-  if (record->generation != view.meta.generation) {
+  if (!refusal.empty()) {
+    RefuseSpec(refusal, record);
+    record->generation = view.meta.generation;
+  } else if (record->generation != view.meta.generation) {
     LearnSpec(std::move(*document.root), record);
     record->generation = view.meta.generation;
   }
@@ -64,9 +82,17 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
   record->job.metadata.name = view.meta.name;
   record->job.metadata.name_space = view.meta.name_space;
   record->job.metadata.uid = view.meta.uid;
-  record->status = std::move(*status);
-  record->resource_version = view.meta.resource_version;
+  if (!known) {
+    record->status = std::move(*status);
+    record->resource_version = view.meta.resource_version;
+  }
   return {};
+}
+
+void Rest(JobRecord* record) {
+  record->job.spec = {};
+  record->problems.clear();
+  record->generation = -1;
 }
 
 bool GiveKey(const MasterKeys& keys, JobRecord* record) {

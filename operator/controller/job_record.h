@@ -22,7 +22,7 @@ namespace lockstep::control {
 struct JobRecord {
   std::string uid;
   std::string resource_version;  // that the status was read from
-  int64_t generation = -1;       // that the spec was
+  int64_t generation = -1;       // that the spec was; -1: it is not known now
   WallTime created{};
   bool deleting = false;
   core::TrainingJob job;
@@ -38,7 +38,10 @@ struct JobRecord {
   int refusals = 0;  // in a row
   Memory memory;
   ProgressTurns::Turn progress_turn;
-  bool uncertain = false;  // of what the API server holds: read before deciding again
+  bool uncertain = false;    // of what the API server holds: read before deciding again
+  bool job_changed = false;  // the same, of the TrainingJob alone
+  int failed_reads = 0;      // of these, in a row
+  int failed_writes = 0;     // likewise
   std::optional<core::JobState> counted;  // in the operator's figures
   int32_t counted_spares = 0;             // likewise
 
@@ -52,6 +55,10 @@ struct JobRecord {
 // Brings the record up to the object; another UID begins a new one. Invalid when its status can't
 // be read, as if a later version had written it: then nothing may be decided.
 Status Learn(const kube::JobView& view, JobRecord* record);
+
+// Forgets the spec of a job that has no machines: its text, from which Learn reads it again, takes
+// a tenth of the room.
+void Rest(JobRecord* record);
 
 // The key of the job's gang, by the version that the job began with. False: it is not among these.
 bool GiveKey(const MasterKeys& keys, JobRecord* record);

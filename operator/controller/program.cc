@@ -17,7 +17,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,7 @@ namespace {
 
 constexpr size_t kMostPolls = 16384;
 constexpr size_t kOtherFiles = 1024;  // descriptors for all else; half, where that is fewer
+constexpr size_t kMostNamed = 256;    // unreadable objects in the log, of each watch
 constexpr Duration kBeatEvery = seconds(5);
 constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
 
@@ -178,12 +181,59 @@ class Operator {
   // The same for every process that leads by the same Lease: claims outlast them.
   std::string Claimant() const { return system_namespace_ + "/" + options_.lease_name; }
 
+  // What is done with each object as it is read, on its watch's thread.
+  template <typename T>
+  void AddReading([[maybe_unused]] const std::string& scope,
+                  [[maybe_unused]] kube::WatchHandlers<T>* handlers) {
+    if constexpr (std::is_same_v<T, kube::JobView>) {
+      JobBudget* budget = &controller_.budget();
+      handlers->on_anew = [budget, scope] { budget->Clear(scope); };
+      handlers->on_read = [budget](kube::EventKind kind, kube::JobView& job) {
+        if (kind != kube::EventKind::kDeleted) return budget->Admit(job);
+        budget->Release({job.meta.name_space, job.meta.name});
+      };
+    }
+  }
+
   template <typename T>
   std::unique_ptr<kube::Reflector<T>> Follow(const kube::Resource& resource,
                                              const std::string& scope, const std::string& query,
                                              std::optional<kube::Watched> of_queues = {}) {
     const std::string name(resource.plural);
-    prometheus::Counter* restarts = api_metrics_.RestartsOf(name);
+    kube::WatchHandlers<T> handlers;
+    AddReading(scope, &handlers);
+    handlers.on_batch = [this, round = round_, scope, name](kube::Batch<T> batch) {
+      const bool whole = batch.replace;
+      controller_.OnBatch(round, std::move(batch));
+      if (!whole) return;
+      loop_->PostFromAnyThread([this, scope, name] {
+        problems_[scope].erase(name);
+        TellReadiness();
+      });
+    };
+    handlers.on_problem = [this, round = round_, scope, of_queues, said = std::string(),
+                           name](const Error& error) mutable {
+      if (of_queues && (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kDenied)) {
+        controller_.OnNoQueues(scope, round, *of_queues, error.kind);
+      }
+      if (error.message == said) return;
+      said = error.message;
+      spdlog::warn("cannot follow {}: {}", name, error.message);
+      loop_->PostFromAnyThread([this, scope, name, said] {
+        problems_[scope][name] = said;
+        TellReadiness();
+      });
+    };
+    handlers.on_unreadable = [unreadable = api_metrics_.UnreadableOf(name), name,
+                              named = std::set<kube::ObjectName>()](
+                                 const kube::ObjectMeta& meta, const std::string& why) mutable {
+      unreadable->Increment();
+      if (named.size() >= kMostNamed) return;
+      if (!named.insert({meta.name_space, meta.name}).second) return;
+      spdlog::warn("{} {}/{} cannot be read and is passed over: {}", name, meta.name_space,
+                   meta.name, why);
+    };
+    handlers.on_restart = [restarts = api_metrics_.RestartsOf(name)] { restarts->Increment(); };
     return std::make_unique<kube::Reflector<T>>(
         watch_transport_.get(),
         kube::WatchOptions{.path = kube::Path(resource, scope),
@@ -191,32 +241,7 @@ class Operator {
                            .query = query,
                            .seed = std::hash<std::string>()(identity_ + scope + name),
                            .silence = options_.watch_silence},
-        kube::WatchHandlers<T>{.on_batch =
-                                   [this, round = round_, scope, name](kube::Batch<T> batch) {
-                                     const bool whole = batch.replace;
-                                     controller_.OnBatch(round, std::move(batch));
-                                     if (!whole) return;
-                                     loop_->PostFromAnyThread([this, scope, name] {
-                                       problems_[scope].erase(name);
-                                       TellReadiness();
-                                     });
-                                   },
-                               .on_problem =
-                                   [this, round = round_, scope, of_queues, said = std::string(),
-                                    name](const Error& error) mutable {
-                                     if (of_queues && (error.kind == ErrorKind::kNotFound ||
-                                                       error.kind == ErrorKind::kDenied)) {
-                                       controller_.OnNoQueues(scope, round, *of_queues, error.kind);
-                                     }
-                                     if (error.message == said) return;
-                                     said = error.message;
-                                     spdlog::warn("cannot follow {}: {}", name, error.message);
-                                     loop_->PostFromAnyThread([this, scope, name, said] {
-                                       problems_[scope][name] = said;
-                                       TellReadiness();
-                                     });
-                                   },
-                               .on_restart = [restarts] { restarts->Increment(); }});
+        std::move(handlers));
   }
 
   // Begins to read everything of a scope; again when this operator begins to have its jobs.

@@ -1,5 +1,6 @@
 #include "operator/controller/refresher.h"
 
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "core/model/names.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
+#include "operator/kube/paged_list.h"
 #include "operator/kube/watch/resource_version.h"
 #include "operator/objects/endpoint_slice.h"
 
@@ -24,81 +26,96 @@ std::string UidOf(const kube::ObjectName& name, const kube::Cache<kube::JobView>
 }
 
 // `uid`: of the one that was known when it was asked for.
-bool TakeJob(const kube::ObjectName& name, const std::string& uid, Answer answer,
-             kube::Cache<kube::JobView>* cache) {
+Status TakeJob(const kube::ObjectName& name, const std::string& uid, Answer answer,
+               JobBudget* budget, kube::Cache<kube::JobView>* cache) {
   if (!answer.ok()) {
-    if (answer.error().kind != kube::ApiErrorKind::kNotFound) return false;
+    const kube::ApiError& error = answer.error();
+    if (error.kind != kube::ApiErrorKind::kNotFound) return Error::Unavailable(error.message);
     // Another one may have been made since.
     if (UidOf(name, *cache) == uid) cache->Remove(name, kNobodyToTell);
-    return true;
+    return {};
   }
   kube::Decoder decoder;
   Result<kube::JobView> job = decoder.Object<kube::JobView>(std::move(*answer));
-  if (job.ok()) cache->Put(std::move(*job), kNobodyToTell);
-  return job.ok();
+  if (!job.ok()) return job.error();
+  budget->Admit(*job);
+  cache->Put(std::move(*job), kNobodyToTell);
+  return {};
 }
 
 // What the list doesn't hold is gone, unless it was made since.
 template <typename T>
-bool TakeList(const kube::ObjectName& job, Answer answer, kube::Cache<T>* cache) {
-  if (!answer.ok()) return false;
-  kube::Decoder decoder;
-  std::vector<T> items;
-  const Result<kube::ListPage> page = decoder.Page(std::move(*answer), &items);
-  if (!page.ok()) return false;
+void TakeList(const kube::ObjectName& job, kube::PagedList<T>& list, kube::Cache<T>* cache) {
   std::set<std::string> gone;
   for (const T* each : cache->ByJob(job)) {
     const auto order =
-        kube::CompareResourceVersions(each->meta.resource_version, page->resource_version);
+        kube::CompareResourceVersions(each->meta.resource_version, list.resource_version());
     if (!order || *order <= 0) gone.insert(each->meta.name);
   }
-  for (T& each : items) {
+  for (const kube::UnreadableObject& each : list.unreadable()) gone.erase(each.meta.name);
+  for (T& each : list.items()) {
     gone.erase(each.meta.name);
     cache->Put(std::move(each), kNobodyToTell);
   }
   for (const std::string& name : gone) cache->Remove({job.name_space, name}, kNobodyToTell);
-  return true;
 }
 
 }  // namespace
 
-Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches)
-    : loop_(loop), client_(client), caches_(caches) {}
+// Of one job: what is still being read, and the first thing that could not be.
+struct Refresher::Reads {
+  int open = 0;
+  Status outcome{};
+  std::function<void(const Status&)> done;
 
-void Refresher::Read(const kube::ObjectName& job, bool queues, std::function<void(bool ok)> done) {
-  struct Reads {
-    int open = 0;
-    bool ok = true;
-    std::function<void(bool)> done;
-  };
-  auto reads = std::make_shared<Reads>();
-  reads->open = queues ? 5 : 4;
-  reads->done = std::move(done);
-  const auto read = [&](std::string path, std::function<bool(Answer)> take) {
-    client_->Call({kube::Method::kGet, std::move(path), ""},
-                  lifetime_.Hop(loop_, [reads, take = std::move(take)](Answer answer) {
-                    reads->ok &= take(std::move(answer));
-                    if (--reads->open == 0) reads->done(reads->ok);
-                  }));
-  };
+  void End(const Status& status) {
+    if (outcome.ok()) outcome = status;
+    if (--open == 0) done(outcome);
+  }
+};
+
+Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches, JobBudget* budget)
+    : loop_(loop), client_(client), caches_(caches), budget_(budget) {}
+
+template <typename T>
+void Refresher::ReadPages(const std::shared_ptr<kube::PagedList<T>>& list,
+                          const kube::ObjectName& job, kube::Cache<T>* cache,
+                          const std::shared_ptr<Reads>& reads) {
+  client_->Call(list->Next(), lifetime_.Hop(loop_, [this, list, job, cache, reads](Answer answer) {
+    if (const auto error = list->Take(std::move(answer))) {
+      return reads->End(Error::Unavailable(error->message));
+    }
+    if (!list->done()) return ReadPages(list, job, cache, reads);
+    TakeList(job, *list, cache);
+    reads->End({});
+  }));
+}
+
+void Refresher::Read(const kube::ObjectName& job, Reach reach,
+                     std::function<void(const Status&)> done) {
   const std::string spares = std::string(job.name).append(core::kSpareSuffix);
-  const std::string selector =
+  const std::string ours =
       kube::Query({{"labelSelector", "lockstep.dev/job in (" + job.name + "," + spares + ")"}});
-  read(kube::Path(kube::kTrainingJobs, job.name_space, job.name),
-       [this, job, uid = UidOf(job, caches_->jobs)](Answer answer) {
-         return TakeJob(job, uid, std::move(answer), &caches_->jobs);
-       });
-  read(kube::Path(kube::kPods, job.name_space, {}, {}, selector),
-       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->pods); });
-  read(kube::Path(kube::kServices, job.name_space, {}, {}, selector),
-       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->services); });
-  read(kube::Path(kube::kEndpointSlices, job.name_space, {}, {},
-                  kube::Query({{"labelSelector", std::string(kSlicesOfJob) + job.name}})),
-       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->slices); });
-  if (!queues) return;
-  read(kube::Path(kube::kWorkloads, job.name_space, {}, {}, selector), [this, job](Answer answer) {
-    return TakeList(job, std::move(answer), &caches_->workloads);
-  });
+  auto reads = std::make_shared<Reads>();
+  reads->done = std::move(done);
+  reads->open = 1;
+  client_->Call(
+      {kube::Method::kGet, kube::Path(kube::kTrainingJobs, job.name_space, job.name), ""},
+      lifetime_.Hop(loop_, [this, job, reads, uid = UidOf(job, caches_->jobs)](Answer answer) {
+        reads->End(TakeJob(job, uid, std::move(answer), budget_, &caches_->jobs));
+      }));
+  if (reach == Reach::kJob) return;
+  const auto list = [&]<typename T>(const kube::Resource& resource, const std::string& query,
+                                    kube::Cache<T>* cache) {
+    ++reads->open;
+    ReadPages(std::make_shared<kube::PagedList<T>>(kube::Path(resource, job.name_space), query),
+              job, cache, reads);
+  };
+  list(kube::kPods, ours, &caches_->pods);
+  list(kube::kServices, ours, &caches_->services);
+  list(kube::kEndpointSlices,
+       kube::Query({{"labelSelector", std::string(kSlicesOfJob) + job.name}}), &caches_->slices);
+  if (reach == Reach::kAllAndQueue) list(kube::kWorkloads, ours, &caches_->workloads);
 }
 
 }  // namespace lockstep::control

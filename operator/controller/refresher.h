@@ -4,29 +4,47 @@
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
+#include "base/result.h"
 #include "operator/controller/caches.h"
+#include "operator/controller/job_budget.h"
 #include "operator/kube/client.h"
+#include "operator/kube/paged_list.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::control {
 
 class Refresher {
  public:
-  // All must outlive it.
-  Refresher(EventLoop* loop, kube::Client* client, Caches* caches);
+  enum class Reach : uint8_t {
+    kJob,          // the TrainingJob alone
+    kAll,          // its pods, Services and slices, too
+    kAllAndQueue,  // and its Workloads: Kueue is there, and the job may be queued
+  };
 
-  // Calls `done` once, from the loop, never from within: whether all of it could be read.
-  // `queues`: Kueue is there, and the job may be queued.
-  void Read(const kube::ObjectName& job, bool queues, std::function<void(bool ok)> done);
+  // All must outlive it.
+  Refresher(EventLoop* loop, kube::Client* client, Caches* caches, JobBudget* budget);
+
+  // Calls `done` once, from the loop, never from within: the first thing that could not be read, if
+  // there was one.
+  void Read(const kube::ObjectName& job, Reach reach, std::function<void(const Status&)> done);
 
  private:
+  struct Reads;
+
+  template <typename T>
+  void ReadPages(const std::shared_ptr<kube::PagedList<T>>& list, const kube::ObjectName& job,
+                 kube::Cache<T>* cache, const std::shared_ptr<Reads>& reads);
+
   EventLoop* loop_;
   kube::Client* client_;
   Caches* caches_;
+  JobBudget* budget_;
   Lifetime lifetime_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <future>
 #include <map>
 #include <random>
@@ -72,25 +71,26 @@ class Client::Core {
     }
     thread_.join();
     transport_.reset();  // ends what it has under way
-    std::deque<Shared> queued;
+    std::vector<Shared> queued;
     {
       MutexLock lock(&mutex_);
-      queued.swap(queued_);
+      while (std::optional<Shared> call = queued_.Take()) queued.push_back(*std::move(call));
       for (auto& [when, call] : delayed_) queued.push_back(std::move(call));
       delayed_.clear();
     }
     for (const Shared& call : queued) call->done(Closing());
   }
 
-  void Add(Request request, OnDone done, Duration timeout) {
+  void Add(Request request, OnDone done, CallTurn turn) {
     Time now = BootTime();
     auto call = std::make_shared<PendingCall>();
     call->request = std::move(request);
     call->done = std::move(done);
-    call->deadline = now + (timeout > Duration(0) ? timeout : options_.timeout);
+    call->turn = std::move(turn);
+    call->deadline = now + options_.timeout;
     {
       MutexLock lock(&mutex_);
-      queued_.push_back(std::move(call));
+      Queue(std::move(call));
     }
     Pump();
   }
@@ -106,6 +106,7 @@ class Client::Core {
   struct PendingCall {
     Request request;
     OnDone done;
+    CallTurn turn;
     Time deadline{};
     int attempts = 0;
     Time sent{};
@@ -140,10 +141,13 @@ class Client::Core {
   void Pump() {
     MutexLock lock(&mutex_);
     while (!stopping_ && !queued_.empty() && in_flight_ < window_.size()) {
-      Shared call = std::move(queued_.front());
-      queued_.pop_front();
-      Attempt(call);
+      Attempt(*queued_.Take());
     }
+  }
+
+  void Queue(Shared call) REQUIRES(mutex_) {
+    const FairPlace place = {call->turn.name_space, call->turn.priority, turns_++};
+    queued_.Insert(place, std::move(call));
   }
 
   void Attempt(const Shared& call) REQUIRES(mutex_) {
@@ -230,7 +234,7 @@ class Client::Core {
           if (call->verdict) {
             told.push_back(std::move(call));
           } else {
-            queued_.push_back(std::move(call));
+            Queue(std::move(call));
           }
         }
       }
@@ -245,7 +249,8 @@ class Client::Core {
   std::condition_variable_any wake_;
   ClientWindow window_ GUARDED_BY(mutex_);
   size_t in_flight_ GUARDED_BY(mutex_) = 0;
-  std::deque<Shared> queued_ GUARDED_BY(mutex_);
+  FairQueue<Shared> queued_ GUARDED_BY(mutex_);
+  uint64_t turns_ GUARDED_BY(mutex_) = 0;
   std::multimap<Time, Shared> delayed_ GUARDED_BY(mutex_);
   std::mt19937 random_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
@@ -257,15 +262,14 @@ Client::Client(std::unique_ptr<Transport> transport, ClientOptions options)
 
 Client::~Client() = default;
 
-void Client::Call(Request request, OnDone done, Duration timeout) {
-  core_->Add(std::move(request), std::move(done), timeout);
+void Client::Call(Request request, OnDone done, CallTurn turn) {
+  core_->Add(std::move(request), std::move(done), std::move(turn));
 }
 
-ApiResult<std::string> Client::CallAndWait(Request request, Duration timeout) {
+ApiResult<std::string> Client::CallAndWait(Request request) {
   std::promise<ApiResult<std::string>> answer;
-  Call(
-      std::move(request),
-      [&answer](ApiResult<std::string> result) { answer.set_value(std::move(result)); }, timeout);
+  Call(std::move(request),
+       [&answer](ApiResult<std::string> result) { answer.set_value(std::move(result)); });
   return answer.get_future().get();
 }
 

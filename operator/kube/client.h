@@ -13,7 +13,8 @@
 // PUT and PATCH are not retried then: the error says `ambiguous`, and the caller reads first.
 //
 // There is no limit on requests a second, which is left to the server's priority and fairness; only
-// the window limits: AIMD up to options.max_in_flight (client_window.h).
+// the window limits: AIMD up to options.max_in_flight (client_window.h). Those that wait for room
+// in it go by urgency, and namespaces take turns (fair_queue.h).
 #ifndef LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 #define LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 
@@ -24,6 +25,7 @@
 
 #include "base/time.h"
 #include "operator/kube/api.h"
+#include "operator/kube/fair_queue.h"
 #include "operator/kube/http/transport.h"
 
 namespace lockstep::kube {
@@ -35,6 +37,12 @@ struct CallRecord {
   ApiErrorKind kind;  // meaningful where ok is false
   bool ok;
   Duration duration;  // from handing it to the transport
+};
+
+// When a request's turn is.
+struct CallTurn {
+  std::string name_space = {};  // for whose sake it is made; "": nobody's
+  Priority priority = Priority::kNormal;
 };
 
 struct ClientOptions {
@@ -60,10 +68,10 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Calls `done` exactly once with the answer's body, from a thread of the client or the transport,
-  // never from within Call. `done` must not block; it may Call. `timeout`: 0 is options.timeout.
-  void Call(Request request, OnDone done, Duration timeout = Duration(0));
+  // never from within Call. `done` must not block; it may Call.
+  void Call(Request request, OnDone done, CallTurn turn = {});
   // Blocks until the answer. Not from a callback.
-  ApiResult<std::string> CallAndWait(Request request, Duration timeout = Duration(0));
+  ApiResult<std::string> CallAndWait(Request request);
 
   // For watches, which the window does not count and which are not retried.
   Transport& transport();

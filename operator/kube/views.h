@@ -96,6 +96,9 @@ struct PodView {
 struct JobView {
   ObjectMeta meta;
   std::string json;  // the whole object in one line, less managedFields
+  // Why no more of the object is kept than its status; "": all of it is.
+  std::string refusal;
+  bool begun = false;  // its status tells of a gang, and of no end
 
   friend bool operator==(const JobView&, const JobView&) = default;
 };
@@ -124,7 +127,7 @@ struct SliceView {
 struct WorkloadView {
   ObjectMeta meta;
   std::string job;   // label lockstep.dev/job
-  std::string json;  // as of JobView
+  std::string json;  // as of JobView, less the templates of its pods
 
   friend bool operator==(const WorkloadView&, const WorkloadView&) = default;
 };

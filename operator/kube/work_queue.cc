@@ -21,12 +21,12 @@ void WorkQueue::AddAt(const ObjectName& key, Time when, Priority priority) {
   if (when != kNever) SetTimer(Of(key), when, priority);
 }
 
-std::optional<Work> WorkQueue::Take(Time now) {
+std::optional<Work> WorkQueue::Take(Time now, const MayTake& may) {
   RunTimers(now);
   ExpireParked(now);
-  if (ready_.empty()) return std::nullopt;
-  Entry& entry = **ready_.begin();
-  ready_.erase(ready_.begin());
+  const std::optional<Entry*> next = ready_.Take(may);
+  if (!next) return std::nullopt;
+  Entry& entry = **next;
   Work work{.key = entry.key,
             .waited = std::max(Duration(0), now - entry.ready_since),
             .stale = entry.stale};
@@ -113,10 +113,10 @@ WorkQueue::Entry& WorkQueue::Of(const ObjectName& key) {
 void WorkQueue::Want(Entry& entry, Priority priority, Time now) {
   if (entry.ready_since != kNever) {
     if (priority <= entry.priority) return;
-    ready_.erase(&entry);
+    ready_.Erase(PlaceOf(entry));
     entry.priority = priority;
     entry.turn = turns_++;
-    ready_.insert(&entry);
+    ready_.Insert(PlaceOf(entry), &entry);
     return;
   }
   entry.priority = std::max(entry.priority, priority);
@@ -128,7 +128,7 @@ void WorkQueue::MakeReady(Entry& entry, Time now) {
   entry.again = false;
   entry.ready_since = now;
   entry.turn = turns_++;
-  ready_.insert(&entry);
+  ready_.Insert(PlaceOf(entry), &entry);
 }
 
 void WorkQueue::SetTimer(Entry& entry, Time when, Priority priority) {

@@ -1,5 +1,6 @@
 // WorkQueue: which job to decide next. A job is in the queue at most once and is worked on by one
-// caller at a time; an Add in the meantime makes it run once more.
+// caller at a time; an Add in the meantime makes it run once more. Of two priorities for one key
+// the higher counts; namespaces take turns within a priority (fair_queue.h).
 //
 //   queue.Add(key, Priority::kNormal, now);               // an event
 //   while (auto work = queue.Take(now)) {
@@ -28,16 +29,10 @@
 #include <utility>
 
 #include "base/time.h"
+#include "operator/kube/fair_queue.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::kube {
-
-// Of two priorities for one key the higher counts. First in, first out within a priority.
-enum class Priority : uint8_t {
-  kBackground,  // a job that is new, or seen for the first time
-  kNormal,
-  kUrgent,  // a machine is lost, a job stops
-};
 
 enum class Outcome : uint8_t {
   kOk,     // forgets earlier failures
@@ -65,8 +60,8 @@ class WorkQueue {
   // At `when`, or earlier if an earlier time is set already. An Add does not cancel it.
   void AddAt(const ObjectName& key, Time when, Priority priority);
 
-  // The next key that may run; it is being worked on until Done.
-  std::optional<Work> Take(Time now);
+  // The next key that may run; it is being worked on until Done. `may`: empty for all.
+  std::optional<Work> Take(Time now, const MayTake& may = {});
   void Done(const ObjectName& key, Time now, Outcome outcome);
 
   // Only for a key in work: it runs once more when the cache has reached `version`. Of two versions
@@ -93,7 +88,7 @@ class WorkQueue {
     bool stale = false;
     int failures = 0;
     Time ready_since = kNever;  // kNever: not in ready_
-    uint64_t turn = 0;          // among those of its priority
+    uint64_t turn = 0;          // among those of its priority and namespace
     Time timer = kNever;
     Priority timer_priority = Priority::kBackground;
     Time park_until = kNever;                          // kNever: not parked
@@ -107,13 +102,6 @@ class WorkQueue {
              std::tuple(b.first.size(), std::string_view(b.first), b.second);
     }
   };
-  struct ByTurn {
-    bool operator()(const Entry* a, const Entry* b) const {
-      if (a->priority != b->priority) return a->priority > b->priority;
-      return a->turn < b->turn;
-    }
-  };
-
   // How far the caches of a namespace have come, or those of all.
   struct Seen {
     std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, kWatchedTypes> waiting_for;
@@ -121,6 +109,9 @@ class WorkQueue {
   };
 
   Entry& Of(const ObjectName& key);
+  static FairPlace PlaceOf(const Entry& entry) {
+    return {entry.key.name_space, entry.priority, entry.turn};
+  }
   Seen& SeenFor(const Entry& entry) {
     return seen_[options_.by_namespace ? entry.key.name_space : ""];
   }
@@ -136,7 +127,7 @@ class WorkQueue {
   QueueOptions options_;
   uint64_t turns_ = 0;
   std::map<ObjectName, Entry> entries_;
-  std::set<Entry*, ByTurn> ready_;
+  FairQueue<Entry*> ready_;
   std::set<std::pair<Time, Entry*>> timers_;
   std::set<std::pair<Time, Entry*>> expiries_;  // of parked ones
   std::map<std::string, Seen> seen_;

@@ -40,6 +40,9 @@ Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
                   AdviceOnRefusal(refusal.message, context.snapshot.installer))};
     case Refusal::Kind::kNotServed:
       return {kFailedCreate, refusal.object + " cannot be made: " + refusal.message};
+    case Refusal::Kind::kNotAnswered:
+      return {kFailedCreate, Say("the API server fails to write " + refusal.object, refusal.message,
+                                 "it is tried again")};
     case Refusal::Kind::kInvalid:
       return {kFailedCreate,
               "the API server does not take " + refusal.object + ": " + refusal.message};

@@ -47,6 +47,7 @@ struct Refusal {
     kForbidden,     // a quota, an admission policy or a missing permission
     kInvalid,       // the server does not take the object
     kNotServed,     // it knows no such objects
+    kNotAnswered,   // the server fails, again and again: a webhook of its that is down, a timeout
   };
   Kind kind = Kind::kForbidden;
   std::string object;   // "pod gpt-0"

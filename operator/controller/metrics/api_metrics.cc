@@ -18,7 +18,11 @@ ApiMetrics::ApiMetrics(prometheus::Registry* registry)
       watch_restarts_(&BuildCounter()
                            .Name("lockstep_operator_watch_restarts_total")
                            .Help("Times a watch was begun again, by resource")
-                           .Register(*registry)) {}
+                           .Register(*registry)),
+      unreadable_(&BuildCounter()
+                       .Name("lockstep_operator_unreadable_objects_total")
+                       .Help("Times an object could not be read and was passed over, by resource")
+                       .Register(*registry)) {}
 
 void ApiMetrics::OnAttempt(const kube::CallRecord& call) {
   const char* verb = kube::ToString(call.method);

@@ -21,11 +21,16 @@ class ApiMetrics {
   prometheus::Counter* RestartsOf(const std::string& resource) {
     return &watch_restarts_->Add({{"resource", resource}});
   }
+  // Counts the objects of this resource that could not be read.
+  prometheus::Counter* UnreadableOf(const std::string& resource) {
+    return &unreadable_->Add({{"resource", resource}});
+  }
 
  private:
   prometheus::Family<prometheus::Counter>* calls_;
   prometheus::Family<prometheus::Histogram>* seconds_;
   prometheus::Family<prometheus::Counter>* watch_restarts_;
+  prometheus::Family<prometheus::Counter>* unreadable_;
 };
 
 }  // namespace lockstep::control

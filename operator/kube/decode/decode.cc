@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "operator/kube/decode/decode_fields.h"
+#include "operator/kube/decode/object_scan.h"
 
 namespace lockstep::kube {
 
@@ -11,6 +12,9 @@ using simdjson::SUCCESS;
 namespace ondemand = simdjson::ondemand;
 
 static_assert(kDecodePadding >= simdjson::SIMDJSON_PADDING);
+
+// A parser's buffers never shrink: a text that is longer than this has one of its own.
+constexpr size_t kKeptParser = size_t{1} << 20;
 
 struct Decoder::Parser {
   ondemand::parser json;
@@ -134,12 +138,68 @@ error_code ReadPage(ondemand::parser& parser, std::string_view padded, ListPage&
   });
 }
 
+template <typename T>
+error_code ReadObject(ondemand::parser& parser, std::string_view padded, T& view) {
+  ondemand::document document;
+  ondemand::object object;
+  if (auto error = Open(parser, padded, document)) return error;
+  if (auto error = document.get_object().get(object)) return error;
+  return ReadWhole(object, view);
+}
+
+// Each item by itself. An item that cannot be read and has no name either is an error.
+template <typename T>
+error_code ReadItemByItem(std::string_view list, ListPage& page, std::vector<T>& items) {
+  ondemand::parser parser;
+  ListParts parts = TakeApart(list);
+  if (auto error = ReadPage(parser, Pad(parts.rest), page, items)) return error;
+  for (const std::string_view text : parts.items) {
+    std::string item(text);
+    T view;
+    const error_code error = ReadObject(parser, Pad(item), view);
+    if (error == SUCCESS) {
+      items.push_back(std::move(view));
+      continue;
+    }
+    ObjectScan scan(ObjectScan::Of::kObject);
+    scan.Feed(text);
+    if (!scan.NamesObject()) return error;
+    page.unreadable.push_back({scan.meta(), simdjson::error_message(error)});
+  }
+  return SUCCESS;
+}
+
 }  // namespace
+
+std::string StatusAlone(std::string_view json) {
+  std::string text(json);
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object object;
+  std::string_view status;
+  const bool found =
+      Open(parser, Pad(text), document) == SUCCESS &&
+      document.get_object().get(object) == SUCCESS &&
+      decode::ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
+        ondemand::object fields;
+        if (!decode::Is(key, "status") || value.get_object().get(fields)) return SUCCESS;
+        return fields.raw_json().get(status);
+      }) == SUCCESS;
+  if (!found || status.empty()) return "{}";
+  return R"({"status": )" + std::string(Trim(status)) + "}";
+}
+
+void Refuse(JobView& job, std::string why) {
+  job.json = StatusAlone(job.json);
+  job.refusal = std::move(why);
+}
 
 template <typename T>
 Result<WatchLine> Decoder::Line(std::string_view padded, T* object) {
   WatchLine line;
-  if (auto error = ReadLine(parser_->json, padded, line, *object)) {
+  ondemand::parser large;
+  ondemand::parser& parser = padded.size() > kKeptParser ? large : parser_->json;
+  if (auto error = ReadLine(parser, padded, line, *object)) {
     return Broken("a watch event", error);
   }
   return line;
@@ -150,20 +210,24 @@ Result<ListPage> Decoder::Page(std::string body, std::vector<T>* items) {
   // A parser of its own: a page is large and rare, and buffers never shrink.
   ondemand::parser parser;
   ListPage page;
-  if (auto error = ReadPage(parser, Pad(body), page, *items)) return Broken("a list", error);
+  const size_t before = items->size();
+  error_code error = ReadPage(parser, Pad(body), page, *items);
+  if (error) {
+    items->resize(before);
+    page = {};
+    error = ReadItemByItem(body, page, *items);
+  }
+  if (error) return Broken("a list", error);
   if (page.resource_version.empty()) return Broken("a list", simdjson::NO_SUCH_FIELD);
   return page;
 }
 
 template <typename T>
 Result<T> Decoder::Object(std::string body) {
-  ondemand::document document;
-  ondemand::object object;
   T view;
-  error_code error = Open(parser_->json, Pad(body), document);
-  if (!error) error = document.get_object().get(object);
-  if (!error) error = ReadWhole(object, view);
-  if (error) return Broken("an object", error);
+  ondemand::parser large;
+  ondemand::parser& parser = body.size() > kKeptParser ? large : parser_->json;
+  if (auto error = ReadObject(parser, Pad(body), view)) return Broken("an object", error);
   return view;
 }
 

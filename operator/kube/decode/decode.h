@@ -1,6 +1,7 @@
 // Decoder: JSON of the API server into views, by simdjson On-Demand. It makes one pass and looks
 // only at fields that a view holds; the rest is skipped without validation. A field of a wrong type
-// counts as absent. Text that is not JSON, or an object without a name, is Invalid.
+// counts as absent. Text that is not JSON, or an object without a name, is Invalid. One object of a
+// list that cannot be read is named, and costs the others nothing.
 //
 // Keeps its parser's buffers from call to call. One thread at a time.
 #ifndef LOCKSTEP_OPERATOR_KUBE_DECODE_DECODE_H_
@@ -21,8 +22,9 @@ namespace lockstep::kube {
 
 // Bytes that must be readable behind each text given to a Decoder (they are not looked at).
 inline constexpr size_t kDecodePadding = 64;
-// The longest line of a watch: four times what etcd takes as one object.
-inline constexpr size_t kMaxWatchLine = size_t{4} << 20;
+// The longest line of a watch that is read. etcd takes objects of 1.5 MiB by default; as JSON they
+// can be six times as long, because the API server writes <, > and & as six bytes.
+inline constexpr size_t kMaxWatchLine = size_t{10} << 20;
 
 // One line of a watch, but for its object.
 struct WatchLine {
@@ -34,11 +36,28 @@ struct WatchLine {
   ApiError error;                   // type kError
 };
 
+// An object that exists and cannot be read.
+struct UnreadableObject {
+  ObjectMeta meta;  // name, namespace, UID and resource version
+  std::string why;
+};
+
 // One page of a list, but for its items.
 struct ListPage {
   std::string resource_version;
   std::string next;  // the continue token; empty on the last page
+  std::vector<UnreadableObject> unreadable;
 };
+
+// The most that is kept of an object as text. A job of 4,096 machines with 128 KiB of arguments has
+// room; one that is larger is refused, unless it has begun.
+inline constexpr size_t kMaxJobText = size_t{512} << 10;
+inline constexpr size_t kMaxQueueText = size_t{256} << 10;  // of Kueue's
+
+// Keeps the job's status alone, and why.
+void Refuse(JobView& job, std::string why);
+// Of the object's text: {"status": ...}, or {} where there is none.
+std::string StatusAlone(std::string_view json);
 
 class Decoder {
  public:

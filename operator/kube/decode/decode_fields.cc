@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "core/text/limited_text.h"
+
 namespace lockstep::kube::decode {
 namespace {
 
@@ -37,7 +39,7 @@ error_code ReadOwners(ondemand::value value, std::string& owner_uid) {
           if (Is(key, "controller")) return Read(field, controller);
           return SUCCESS;
         });
-    if (controller) owner_uid = uid;
+    if (controller && uid.size() <= kMaxText) owner_uid = uid;
     return error;
   });
 }
@@ -65,10 +67,14 @@ error_code ReadText(ondemand::value value, std::string_view& out) {
   return OtherType(error) ? SUCCESS : error;
 }
 
+std::string Kept(std::string_view text) {
+  return text.size() > kMaxText ? core::FirstBytes(text, kMaxText) : std::string(text);
+}
+
 error_code Read(ondemand::value value, std::string& out) {
   std::string_view text = out;
   const error_code error = ReadText(value, text);
-  if (text.data() != out.data()) out = text;
+  if (text.data() != out.data()) out = Kept(text);
   return error;
 }
 

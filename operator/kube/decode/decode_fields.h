@@ -67,6 +67,9 @@ error_code ReadArray(ondemand::value value, Visit&& visit) {
 
 // Good until the parser's next text.
 error_code ReadText(ondemand::value value, std::string_view& out);
+// At most kMaxText bytes of it. Nothing that is decided by is longer: what is cut is no name.
+inline constexpr size_t kMaxText = size_t{8} << 10;
+std::string Kept(std::string_view text);
 error_code Read(ondemand::value value, std::string& out);
 error_code Read(ondemand::value value, bool& out);
 error_code Read(ondemand::value value, int64_t& out);

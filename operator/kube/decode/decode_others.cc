@@ -1,4 +1,12 @@
 // Jobs, Services, EndpointSlices, Nodes, and what Kueue has.
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/decode/decode.h"
 #include "operator/kube/decode/decode_fields.h"
 
 namespace lockstep::kube::decode {
@@ -6,12 +14,11 @@ namespace {
 
 using simdjson::SUCCESS;
 
-// `json` without the field that stands at `field`, and without one of the commas beside it.
-// Skipping does not validate, so in broken text a field may end anywhere.
-std::string Without(std::string_view json, std::string_view field) {
+// `json` without `size` bytes from `begin`, where a field stands, and without one of the commas
+// beside it. Skipping does not validate, so in broken text a field may end anywhere.
+std::string Without(std::string_view json, size_t begin, size_t size) {
   constexpr std::string_view kSpace = " \t\r\n";
-  auto begin = static_cast<size_t>(field.data() - json.data());
-  size_t end = begin + field.size();
+  size_t end = begin + size;
   if (end >= json.size()) return std::string(json);
   const size_t next = json.find_first_not_of(kSpace, end);
   const size_t last = json.find_last_not_of(kSpace, begin - 1);
@@ -24,6 +31,59 @@ std::string Without(std::string_view json, std::string_view field) {
   rest.reserve(json.size() - (end - begin));
   rest.append(json.substr(0, begin)).append(json.substr(end));
   return rest;
+}
+
+// The same for several fields, from the last to the first.
+std::string Without(std::string_view json, std::vector<std::string_view> fields) {
+  std::ranges::sort(fields, std::ranges::greater(),
+                    [](std::string_view each) { return each.data(); });
+  std::string rest(json);
+  for (const std::string_view field : fields) {
+    rest = Without(rest, static_cast<size_t>(field.data() - json.data()), field.size());
+  }
+  return rest;
+}
+
+// Where `"key": {...}` stands in the text; nothing if the value is no object.
+error_code ReadPlace(ondemand::raw_json_string key, ondemand::value value,
+                     std::string_view& place) {
+  ondemand::object object;
+  if (auto error = value.get_object().get(object)) return OtherType(error) ? SUCCESS : error;
+  std::string_view json;
+  if (auto error = object.raw_json().get(json)) return error;
+  const size_t last = json.rfind('}');
+  if (last == std::string_view::npos) return simdjson::TAPE_ERROR;
+  const char* begin = key.raw() - 1;  // its opening quote
+  place = {begin, static_cast<size_t>(json.data() + last + 1 - begin)};
+  return SUCCESS;
+}
+
+error_code ReadJobStatus(ondemand::value value, JobView& job) {
+  int64_t epoch = 0;
+  std::string_view state;
+  const error_code error =
+      ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+        if (Is(key, "epoch")) return Read(field, epoch);
+        return Is(key, "state") ? ReadText(field, state) : SUCCESS;
+      });
+  job.begun = epoch > 0 && state != "Succeeded" && state != "Failed";
+  return error;
+}
+
+// The templates of a Workload's pods, of which Kueue alone makes use.
+error_code ReadTemplates(ondemand::value value, std::vector<std::string_view>& templates) {
+  return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+    if (!Is(key, "podSets")) return SUCCESS;
+    return ReadArray(field, [&](ondemand::value set) {
+      return ReadObject(set, [&](ondemand::raw_json_string name, ondemand::value of) {
+        if (!Is(name, "template")) return SUCCESS;
+        std::string_view place;
+        const error_code error = ReadPlace(name, of, place);
+        if (!place.empty()) templates.push_back(place);
+        return error;
+      });
+    });
+  });
 }
 
 error_code ReadTaint(ondemand::value value, NodeView& node) {
@@ -94,15 +154,21 @@ error_code ReadEndpoint(ondemand::value value, Fingerprint& print) {
   return error;
 }
 
-// Its metadata, and all of it as text.
-template <typename T>
-error_code ReadWhole(ondemand::object object, std::string_view json, T& view, Extras& extras) {
+// Its metadata, and all of it as text, less what `read_field` adds to the places to leave out:
+// read_field(raw_json_string key, ondemand::value, std::vector<std::string_view>& left_out).
+template <typename T, typename ReadField>
+error_code ReadWhole(ondemand::object object, std::string_view json, T& view, Extras& extras,
+                     ReadField read_field) {
+  std::vector<std::string_view> left_out;
   const error_code error =
       ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
-        return Is(key, "metadata") ? ReadMeta(value, view.meta, extras) : SUCCESS;
+        if (!Is(key, "metadata")) return read_field(key, value, left_out);
+        const error_code meta = ReadMeta(value, view.meta, extras);
+        if (!extras.managed_fields.empty()) left_out.push_back(extras.managed_fields);
+        return meta;
       });
   if (error) return error;
-  view.json = extras.managed_fields.empty() ? json : Without(json, extras.managed_fields);
+  view.json = Without(json, std::move(left_out));
   return SUCCESS;
 }
 
@@ -110,19 +176,35 @@ error_code ReadWhole(ondemand::object object, std::string_view json, T& view, Ex
 
 error_code ReadView(ondemand::object object, std::string_view json, JobView& job) {
   Extras extras;
-  return ReadWhole(object, json, job, extras);
+  const auto status = [&](ondemand::raw_json_string key, ondemand::value value, auto&) {
+    return Is(key, "status") ? ReadJobStatus(value, job) : SUCCESS;
+  };
+  if (auto error = ReadWhole(object, json, job, extras, status)) return error;
+  const size_t size = job.json.size();
+  if (size > kMaxJobText && !job.begun) {
+    Refuse(job, "the TrainingJob has " + std::to_string(size >> 10) + " KiB, at most " +
+                    std::to_string(kMaxJobText >> 10) +
+                    " KiB are allowed: move data to a ConfigMap or a volume");
+  }
+  return SUCCESS;
 }
 
 error_code ReadView(ondemand::object object, std::string_view json, WorkloadView& workload) {
   Extras extras;
-  const error_code error = ReadWhole(object, json, workload, extras);
+  const auto spec = [](ondemand::raw_json_string key, ondemand::value value,
+                       std::vector<std::string_view>& left_out) {
+    return Is(key, "spec") ? ReadTemplates(value, left_out) : SUCCESS;
+  };
+  const error_code error = ReadWhole(object, json, workload, extras, spec);
   workload.job = extras.job;
-  return error;
+  return error == SUCCESS && workload.json.size() > kMaxQueueText ? simdjson::CAPACITY : error;
 }
 
 error_code ReadView(ondemand::object object, std::string_view json, FlavorView& flavor) {
   Extras extras;
-  return ReadWhole(object, json, flavor, extras);
+  const auto nothing = [](ondemand::raw_json_string, ondemand::value, auto&) { return SUCCESS; };
+  const error_code error = ReadWhole(object, json, flavor, extras, nothing);
+  return error == SUCCESS && flavor.json.size() > kMaxQueueText ? simdjson::CAPACITY : error;
 }
 
 error_code ReadView(ondemand::object object, std::string_view /*json*/, ClaimView& claim) {

@@ -20,15 +20,15 @@ error_code ReadPodCondition(ondemand::value value, PodView& pod) {
   if (condition.type == "PodScheduled") {
     pod.scheduled = condition.is_true;
     if (condition.is_false) {
-      pod.schedule_reason = condition.reason;
-      pod.schedule_message = condition.message;
+      pod.schedule_reason = Kept(condition.reason);
+      pod.schedule_message = Kept(condition.message);
     }
   } else if (condition.type == "Ready") {
     pod.ready = condition.is_true;
   } else if (condition.type == "PodReadyToStartContainers") {
     pod.unprepared = condition.is_false;
   } else if (condition.type == "DisruptionTarget" && condition.is_true) {
-    pod.disruption = condition.reason;
+    pod.disruption = Kept(condition.reason);
   }
   return SUCCESS;
 }

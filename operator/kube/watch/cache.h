@@ -105,7 +105,10 @@ void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
     return;
   }
   for (WatchEvent<T>& event : batch.events) {
-    if (event.kind == EventKind::kDeleted) {
+    if (event.unreadable) {
+      // What was known of it stays, until its end.
+      if (event.kind == EventKind::kDeleted) Erase(NameOf(event.object), nullptr, on_change);
+    } else if (event.kind == EventKind::kDeleted) {
       EraseUnlessTaken(event.object, on_change);
     } else {
       SetUnlessOlder(std::move(event.object), on_change);
@@ -166,7 +169,11 @@ template <typename T>
 void Cache<T>::Replace(Batch<T> batch, const OnChange& on_change) {
   std::unordered_set<const T*> present;
   present.reserve(batch.events.size());
-  for (WatchEvent<T>& event : batch.events) present.insert(Set(std::move(event.object), on_change));
+  for (WatchEvent<T>& event : batch.events) {
+    const ObjectMeta& meta = event.object.meta;
+    present.insert(event.unreadable ? Find({meta.name_space, meta.name})
+                                    : Set(std::move(event.object), on_change));
+  }
   std::vector<const T*> gone;
   for (const std::unique_ptr<T>& object : objects_) {
     const bool told_of = batch.name_space.empty() || object->meta.name_space == batch.name_space;

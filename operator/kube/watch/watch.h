@@ -9,6 +9,8 @@
 // The first batch, and each after a gap that cannot be filled, is the whole state (`replace`), read
 // consistently: a WATCH with sendInitialEvents, else a paged LIST, both without a resource version.
 // Others hold changes in the server's order; a batch without events says how far the server is.
+// An object that cannot be read (over kMaxWatchLine, or broken) is passed over and named: it stops
+// no stream and no list.
 // One thread, its own, calls all callbacks; ~Reflector stops it, and nothing is called after it.
 #ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_WATCH_H_
 #define LOCKSTEP_OPERATOR_KUBE_WATCH_WATCH_H_
@@ -21,6 +23,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "operator/kube/views.h"
 
 namespace lockstep::kube {
 
@@ -32,6 +35,7 @@ template <typename T>
 struct WatchEvent {
   EventKind kind = EventKind::kAdded;
   T object;
+  bool unreadable = false;  // of the object only name, namespace, UID and version are known
 };
 
 template <typename T>
@@ -63,6 +67,12 @@ struct WatchHandlers {
   // The state cannot be read or followed at present (a missing permission or CRD, a server that is
   // gone). It is tried again until it works; the next batch shows that it does.
   std::function<void(const Error&)> on_problem = {};
+  // An object was read. What need not be kept of it may be taken away.
+  std::function<void(EventKind, T&)> on_read = {};
+  // All that was read is forgotten: the whole state comes anew.
+  std::function<void()> on_anew = {};
+  // An object exists and cannot be read, and why. Its event says so as well.
+  std::function<void(const ObjectMeta&, const std::string& why)> on_unreadable = {};
   // A stream is opened, and it is not the first.
   std::function<void()> on_restart = {};
 };

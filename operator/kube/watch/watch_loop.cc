@@ -12,6 +12,8 @@ namespace {
 // A stream that ends sooner without an event is a failure.
 constexpr Duration kShortStream = seconds(1);
 constexpr int kMinWatchSeconds = 300;
+// No API server sends an object as long as this.
+constexpr size_t kEndless = size_t{1} << 30;
 
 ErrorKind KindOf(const ApiError& error) {
   switch (error.kind) {
@@ -37,7 +39,31 @@ bool VersionIsLost(const ApiError& error) {
          error.message.find("Too large resource version") != std::string::npos;
 }
 
+std::optional<EventKind> KindOf(const std::string& type) {
+  if (type == "ADDED") return EventKind::kAdded;
+  if (type == "MODIFIED") return EventKind::kModified;
+  if (type == "DELETED") return EventKind::kDeleted;
+  return std::nullopt;
+}
+
+Error TooLong() {
+  return Error::TooLarge("an event of more than " + std::to_string(kMaxWatchLine >> 20) + " MiB");
+}
+
 }  // namespace
+
+std::optional<EventKind> KindOf(WatchLine::Type type) {
+  switch (type) {
+    case WatchLine::Type::kAdded:
+      return EventKind::kAdded;
+    case WatchLine::Type::kModified:
+      return EventKind::kModified;
+    case WatchLine::Type::kDeleted:
+      return EventKind::kDeleted;
+    default:
+      return std::nullopt;
+  }
+}
 
 WatchLoop::WatchLoop(WatchOptions options, WatchSink* sink)
     : options_(std::move(options)),
@@ -53,6 +79,7 @@ WatchLoop::Step WatchLoop::Next(Time now) {
   if (std::exchange(opened_before_, true)) sink_->Restarted();
   if (state_ == State::kInitial) sink_->Drop();
   lines_.Clear();
+  passed_over_.reset();
   opened_at_ = last_byte_at_ = now;
   accepted_ = got_on_ = undelivered_ = false;
   return {.kind = Kind::kStream, .until = {}, .request = StreamRequest()};
@@ -68,16 +95,20 @@ bool WatchLoop::OnHead(const Response& head, Time now) {
 bool WatchLoop::OnData(std::string_view data, Time now) {
   last_byte_at_ = now;
   if (now - opened_at_ >= options_.healthy) failures_ = 0;
-  lines_.Append(data);
-  bool goes_on = true;
+  const std::optional<std::string_view> wanted = PassOver(data, now);
+  bool goes_on = wanted.has_value();
+  if (goes_on) lines_.Append(*wanted);
   while (goes_on) {
     auto line = lines_.Next();
     if (!line) break;
     goes_on = line->empty() || OnLine(*line, now);
   }
   if (goes_on && lines_.overflow()) {
-    Retry(Error::TooLarge("an event of more than 4 MiB"), std::nullopt, now);
-    goes_on = false;
+    passed_over_.emplace(ObjectScan::Of::kWatchLine);
+    passed_bytes_ = 0;
+    const std::string begun(lines_.rest());
+    lines_.Clear();
+    goes_on = PassOver(begun, now).has_value();
   }
   // All that this piece brought, at once; what went before a fault in it counts.
   if (std::exchange(undelivered_, false)) sink_->Deliver(/*replace=*/false, version_);
@@ -110,6 +141,7 @@ void WatchLoop::OnPage(Result<Response> answer, Time now) {
   if (!answer.ok()) {
     if (answer.error().kind == ErrorKind::kTooLarge && page_size_ > 1) {
       page_size_ = std::max(page_size_ / 4, 1U);
+      return;  // the same page, smaller
     }
     return Retry(answer.error(), std::nullopt, now);
   }
@@ -142,14 +174,43 @@ Request WatchLoop::PageRequest() const {
 }
 
 bool WatchLoop::OnLine(std::string_view line, Time now) {
-  auto read = sink_->Line(line);
+  auto read = line.size() > kMaxWatchLine ? TooLong() : sink_->Line(line);
   if (!read.ok()) {
-    Retry(read.error(), std::nullopt, now);
-    return false;
+    ObjectScan scan(ObjectScan::Of::kWatchLine);
+    scan.Feed(line);
+    return OnUnreadable(scan, read.error(), now);
   }
   if (read->type == WatchLine::Type::kError) return OnApiError(read->error, now);
   if (read->type == WatchLine::Type::kBookmark) return OnBookmark(*read, now);
   return state_ == State::kInitial || Advance(read->resource_version, now);
+}
+
+// What of the data is not of the line that is passed over. Nothing: the stream is given up.
+std::optional<std::string_view> WatchLoop::PassOver(std::string_view data, Time now) {
+  if (!passed_over_) return data;
+  const size_t end = std::min(data.find('\n'), data.size());
+  passed_over_->Feed(data.substr(0, end));
+  passed_bytes_ += end;
+  if (!passed_over_->IsObject() || passed_bytes_ > kEndless) {
+    Retry(TooLong(), std::nullopt, now);
+    return std::nullopt;
+  }
+  if (end == data.size()) return "";
+  const ObjectScan scan = *std::exchange(passed_over_, std::nullopt);
+  if (!OnUnreadable(scan, TooLong(), now)) return std::nullopt;
+  return data.substr(end + 1);
+}
+
+// One object's fault costs no other its events. What is no event is the stream's fault.
+bool WatchLoop::OnUnreadable(const ObjectScan& scan, const Error& error, Time now) {
+  const std::optional<EventKind> kind = KindOf(scan.type());
+  if (!kind || !scan.NamesObject()) {
+    Retry(error, std::nullopt, now);
+    return false;
+  }
+  sink_->Unreadable(*kind, {scan.meta(), error.message});
+  if (state_ == State::kInitial || !IsResourceVersion(scan.meta().resource_version)) return true;
+  return Advance(scan.meta().resource_version, now);
 }
 
 bool WatchLoop::OnBookmark(const WatchLine& line, Time now) {
@@ -194,6 +255,7 @@ void WatchLoop::OnPageBody(std::string body, Time now) {
   auto page = sink_->Page(std::move(body));
   if (!page.ok()) return Retry(page.error(), std::nullopt, now);
   continue_ = page->next;
+  page_size_ = std::min(page_size_ * 2, options_.page_size);
   if (continue_.empty()) Synced(page->resource_version);
 }
 

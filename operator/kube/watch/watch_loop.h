@@ -8,6 +8,7 @@
 //                                                                |
 //   kInitial  <---- 410, 404; a version too new or going backwards
 //
+// An object that is too long or cannot be read is passed over, by its name (ObjectScan).
 // Anything else that goes wrong is tried again from the same place, after a backoff unless the
 // stream had got somewhere. version_ moves only by what the server sent in order: events of
 // kFollow, bookmarks, whole lists; never by the unordered events of an initial state.
@@ -25,6 +26,7 @@
 #include "base/time.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
+#include "operator/kube/decode/object_scan.h"
 #include "operator/kube/http/transport.h"
 #include "operator/kube/watch/watch.h"
 
@@ -37,6 +39,8 @@ class WatchSink {
   // Decodes and collects.
   virtual Result<WatchLine> Line(std::string_view padded) = 0;
   virtual Result<ListPage> Page(std::string body) = 0;
+  // Collects an object of which no more is known.
+  virtual void Unreadable(EventKind kind, const UnreadableObject& object) = 0;
   // Forgets what was collected.
   virtual void Drop() = 0;
   // Delivers the collected objects as one batch.
@@ -44,6 +48,9 @@ class WatchSink {
   virtual void Problem(const Error& error) = 0;
   virtual void Restarted() = 0;
 };
+
+// What the event says has happened to its object; absent for those that are of none.
+std::optional<EventKind> KindOf(WatchLine::Type type);
 
 class WatchLoop {
  public:
@@ -75,6 +82,8 @@ class WatchLoop {
   Request StreamRequest();
   Request PageRequest() const;
   bool OnLine(std::string_view line, Time now);
+  std::optional<std::string_view> PassOver(std::string_view data, Time now);
+  bool OnUnreadable(const ObjectScan& scan, const Error& error, Time now);
   bool OnBookmark(const WatchLine& line, Time now);
   bool Advance(const std::string& version, Time now);
   bool OnApiError(const ApiError& error, Time now);
@@ -96,6 +105,8 @@ class WatchLoop {
   bool opened_before_ = false;
 
   LineBuffer lines_{kMaxWatchLine, kDecodePadding};
+  std::optional<ObjectScan> passed_over_;  // the line that is too long, while it still comes
+  size_t passed_bytes_ = 0;                // of it
   Time opened_at_{};
   Time last_byte_at_{};
   bool accepted_ = false;     // the stream's status was 200

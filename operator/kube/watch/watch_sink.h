@@ -25,31 +25,30 @@ class TypedSink : public WatchSink {
     T object;
     auto line = decoder_.Line(padded, &object);
     if (!line.ok()) return line;
-    switch (line->type) {
-      case WatchLine::Type::kAdded:
-        events_.push_back({EventKind::kAdded, std::move(object)});
-        break;
-      case WatchLine::Type::kModified:
-        events_.push_back({EventKind::kModified, std::move(object)});
-        break;
-      case WatchLine::Type::kDeleted:
-        events_.push_back({EventKind::kDeleted, std::move(object)});
-        break;
-      default:
-        break;
-    }
+    if (const auto kind = KindOf(line->type)) Collect(*kind, std::move(object));
     return line;
+  }
+
+  void Unreadable(EventKind kind, const UnreadableObject& object) override {
+    WatchEvent<T> event{.kind = kind, .object = {}, .unreadable = true};
+    event.object.meta = object.meta;
+    events_.push_back(std::move(event));
+    if (handlers_.on_unreadable) handlers_.on_unreadable(object.meta, object.why);
   }
 
   Result<ListPage> Page(std::string body) override {
     std::vector<T> items;
     auto page = decoder_.Page(std::move(body), &items);
     if (!page.ok()) return page;
-    for (T& item : items) events_.push_back({EventKind::kAdded, std::move(item)});
+    for (T& item : items) Collect(EventKind::kAdded, std::move(item));
+    for (const UnreadableObject& each : page->unreadable) Unreadable(EventKind::kAdded, each);
     return page;
   }
 
-  void Drop() override { events_ = {}; }
+  void Drop() override {
+    events_ = {};
+    if (handlers_.on_anew) handlers_.on_anew();
+  }
 
   void Deliver(bool replace, const std::string& version) override {
     if (replace) KeepLastStates();
@@ -68,6 +67,11 @@ class TypedSink : public WatchSink {
   }
 
  private:
+  void Collect(EventKind kind, T object) {
+    if (handlers_.on_read) handlers_.on_read(kind, object);
+    events_.push_back({kind, std::move(object)});
+  }
+
   // The state may change while it is sent, so MODIFIED and DELETED may stand among its ADDED.
   void KeepLastStates() {
     const bool changed = std::ranges::any_of(
@@ -79,7 +83,7 @@ class TypedSink : public WatchSink {
       const ObjectMeta& meta = event->object.meta;
       if (!seen.emplace(meta.name_space, meta.name).second) continue;
       if (event->kind == EventKind::kDeleted) continue;
-      last.push_back({EventKind::kAdded, std::move(event->object)});
+      last.push_back({EventKind::kAdded, std::move(event->object), event->unreadable});
     }
     events_ = std::move(last);
   }

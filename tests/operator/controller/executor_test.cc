@@ -210,5 +210,87 @@ TEST(Executor, APodGroupIsGoneWhenItIsDeletedOrIsNoneOfThisJobs) {
   EXPECT_FALSE(later.complete);
 }
 
+TEST(Executor, ALargeJobsMachinesAreMadeAFewAtATime) {
+  const std::unique_ptr<EventLoop> loop = std::move(*EventLoop::Create());
+  auto own = std::make_unique<kube::ScriptedTransport>();
+  kube::ScriptedTransport* transport = own.get();
+  kube::Client client(std::move(own));
+  kube::EventRecorder events(&client, {});
+  Executor executor(loop.get(), &client, &events);
+  Order order;
+  order.job = {"default", "gpt"};
+  int bodies = 0;
+  order.body_of = [&](const Action&) -> Result<std::string> {
+    ++bodies;
+    return std::string("{}");
+  };
+  for (uint32_t machine = 0; machine < 100; ++machine) {
+    StartMachine start;
+    start.machine = machine;
+    start.attempt = 1;
+    order.decision.actions.emplace_back(start);
+  }
+  std::optional<WriteResult> result;
+  executor.Carry(std::move(order), [&](WriteResult written) {
+    result = std::move(written);
+    loop->Stop();
+  });
+  std::thread server([&] {
+    for (int i = 0; i < 100; ++i) {
+      const auto call = transport->WaitForCall(std::chrono::seconds(60));
+      if (call == nullptr) return;
+      const kube::Client::Load load = client.load();
+      EXPECT_LE(load.in_flight + load.queued, 8U);
+      call->answer(kube::Response{201, "{}", {}});
+    }
+  });
+  loop->Run();
+  server.join();
+  EXPECT_TRUE(result->complete);
+  EXPECT_EQ(result->pods_made.size(), 100U);
+  EXPECT_EQ(bodies, 100);
+}
+
+TEST(Executor, AWriteThatFailsSaysWhichAndWhy) {
+  const Answer webhook{500, R"({"kind": "Status", "message": "failed calling webhook"})"};
+  const Answer conflict{409, R"({"kind": "Status", "reason": "Conflict", "code": 409})"};
+  const WriteResult put = Carry(WriteSlice{.key = {}, .uid = "u", .endpoints = {}}, {webhook});
+  ASSERT_TRUE(put.trouble);
+  EXPECT_NE(put.trouble->object.find("endpointslice"), std::string::npos);
+  EXPECT_EQ(put.trouble->message, "failed calling webhook");
+  EXPECT_FALSE(put.trouble->passing);
+  const WriteResult raced = Carry(StopMachine{"gpt-0", "uid-0", 1}, {conflict});
+  ASSERT_TRUE(raced.trouble);
+  EXPECT_TRUE(raced.trouble->passing);
+  EXPECT_FALSE(Carry(StopMachine{"gpt-0", "uid-0", 1}, {kDeleted}).trouble);
+}
+
+TEST(Executor, AStatusThatMetANewerJobLeavesAllElseThatIsKnownAsItIs) {
+  const Answer conflict{409, R"({"kind": "Status", "reason": "Conflict", "code": 409})"};
+  const std::unique_ptr<EventLoop> loop = std::move(*EventLoop::Create());
+  auto own = std::make_unique<kube::ScriptedTransport>();
+  kube::ScriptedTransport* transport = own.get();
+  kube::Client client(std::move(own));
+  kube::EventRecorder events(&client, {});
+  Executor executor(loop.get(), &client, &events);
+  Order order;
+  order.job = {"default", "gpt"};
+  order.decision.status = core::JobStatus{};
+  std::optional<WriteResult> result;
+  executor.Carry(std::move(order), [&](WriteResult written) {
+    result = std::move(written);
+    loop->Stop();
+  });
+  std::thread server([&] {
+    const auto call = transport->WaitForCall(std::chrono::seconds(60));
+    if (call != nullptr) call->answer(kube::Response{conflict.status, conflict.body, {}});
+  });
+  loop->Run();
+  server.join();
+  EXPECT_FALSE(result->complete);
+  EXPECT_TRUE(result->job_changed);
+  EXPECT_FALSE(result->uncertain);
+}
+
 }  // namespace
 }  // namespace lockstep::control

@@ -118,5 +118,42 @@ TEST_F(JobStoreTest, RemembersHowAPodOfTheJobWasWhenItWentAway) {
   EXPECT_EQ(record->notes.vanished.size(), 1U);
 }
 
+TEST_F(JobStoreTest, AJobWithoutMachinesHoldsItsSpecAsTextAloneAndReadsItAgain) {
+  kube::JobView view = ViewOf("gpt", seconds(1));
+  view.json = R"({"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+                  "metadata": {"name": "gpt", "labels": {"a": "b"}},
+                  "spec": {"numMachines": 3, "image": "i"}})";
+  JobRecord* record = Learned(view);
+  jobs_.OnWritten(record, Waiting(), "9", WallTime(seconds(2)));
+  Rest(record);
+  EXPECT_EQ(record->job.spec.image, "");
+  EXPECT_EQ(record->name(), (kube::ObjectName{"ns", "gpt"}));
+  Learned(view);  // as it was before the write
+  EXPECT_EQ(record->job.spec.num_machines, 3);
+  EXPECT_EQ(record->job.metadata.labels.size(), 1U);
+  EXPECT_EQ(record->status.state, core::JobState::kPending) << "what was written is newer";
+  EXPECT_EQ(record->resource_version, "9");
+}
+
+TEST_F(JobStoreTest, AJobThatIsNotKeptOrCannotBeReadHasThatAsItsProblem) {
+  kube::JobView refused = ViewOf("gpt", seconds(1));
+  refused.json = R"({"status": {"epoch": 0}})";
+  refused.refusal = "it has 900 KiB";
+  EXPECT_EQ(Learned(refused)->problems.at(0).message, "it has 900 KiB");
+
+  kube::JobView deep = ViewOf("deep", seconds(1));
+  deep.json = R"({"spec": {"trainer": {"model": )" + std::string(2000, '[') +
+              std::string(2000, ']') + R"(}}, "status": {"reason": "r"}})";
+  const JobRecord* record = Learned(deep);
+  ASSERT_EQ(record->problems.size(), 1U);
+  EXPECT_NE(record->problems[0].message.find("the TrainingJob cannot be read: "),
+            std::string::npos);
+  EXPECT_EQ(record->status.reason, "r");
+
+  deep.begun = true;
+  JobRecord fresh;
+  EXPECT_FALSE(Learn(deep, &fresh).ok()) << "nothing is decided by a spec that is not known";
+}
+
 }  // namespace
 }  // namespace lockstep::control

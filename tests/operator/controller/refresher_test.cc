@@ -49,8 +49,8 @@ class RefresherTest : public testing::Test {
   // are taken, `meanwhile` comes.
   void Read(const std::string& pods, const std::function<void()>& meanwhile) {
     bool read = false;
-    refresher_.Read(kJob, false, [&](bool ok) {
-      read = ok;
+    refresher_.Read(kJob, Refresher::Reach::kAll, [&](const Status& status) {
+      read = status.ok();
       loop_->Stop();
     });
     meanwhile();
@@ -77,7 +77,8 @@ class RefresherTest : public testing::Test {
   kube::ScriptedTransport* transport_ = own_.get();
   kube::Client client_{std::move(own_)};
   Caches caches_;
-  Refresher refresher_{loop_.get(), &client_, &caches_};
+  JobBudget budget_;
+  Refresher refresher_{loop_.get(), &client_, &caches_, &budget_};
 };
 
 TEST_F(RefresherTest, WhatIsNotThereIsGone) {
@@ -105,6 +106,60 @@ TEST_F(RefresherTest, WhatHasGoneSinceDoesNotComeBack) {
                         "resourceVersion": "5", "labels": {"lockstep.dev/job": "gpt"}}})",
        [this] { Tell(caches_.pods, kube::EventKind::kDeleted, PodOf("gpt-0", "9")); });
   EXPECT_EQ(caches_.pods.size(), 0U);
+}
+
+TEST_F(RefresherTest, AJobsPodsAreReadInPagesHoweverManyThereAre) {
+  Tell(caches_.pods, kube::EventKind::kAdded, PodOf("gone", "5"));
+  bool read = false;
+  refresher_.Read(kJob, Refresher::Reach::kAll, [&](const Status& status) {
+    read = status.ok();
+    loop_->Stop();
+  });
+  int pages = 0;
+  std::thread server([&] {
+    for (int calls = 0; calls < 6; ++calls) {
+      const auto call = transport_->WaitForCall(std::chrono::seconds(60));
+      if (call == nullptr) return;
+      const std::string& path = call->request.path;
+      std::string meta = R"({"resourceVersion": "8"})";
+      std::string items;
+      if (path.find("/pods") != std::string::npos) {
+        EXPECT_NE(path.find("limit="), std::string::npos);
+        items = R"({"metadata": {"namespace": "default", "name": "gpt-)" + std::to_string(pages) +
+                R"(", "uid": "u", "resourceVersion": "6", "labels": {"lockstep.dev/job": "gpt"}}})";
+        if (++pages < 3) meta = R"({"resourceVersion": "8", "continue": "more"})";
+      }
+      const bool of_job = path.find("/trainingjobs/") != std::string::npos;
+      call->answer(
+          kube::Response{of_job ? 404 : 200,
+                         of_job ? R"({"kind": "Status", "reason": "NotFound", "code": 404})"
+                                : R"({"metadata": )" + meta + R"(, "items": [)" + items + "]}",
+                         {}});
+    }
+  });
+  loop_->Run();
+  server.join();
+  EXPECT_TRUE(read);
+  EXPECT_EQ(pages, 3);
+  EXPECT_EQ(caches_.pods.size(), 3U);
+  EXPECT_EQ(caches_.pods.Find({"default", "gone"}), nullptr);
+}
+
+TEST_F(RefresherTest, WhereTheJobAloneIsInDoubtNothingElseIsRead) {
+  std::string outcome;
+  refresher_.Read(kJob, Refresher::Reach::kJob, [&](const Status& status) {
+    outcome = status.ok() ? "ok" : status.error().message;
+    loop_->Stop();
+  });
+  std::thread server([&] {
+    const auto call = transport_->WaitForCall(std::chrono::seconds(60));
+    if (call == nullptr) return;
+    call->answer(kube::Response{
+        403, R"({"kind": "Status", "reason": "Forbidden", "message": "no", "code": 403})", {}});
+  });
+  loop_->Run();
+  server.join();
+  EXPECT_EQ(outcome, "no") << "what could not be read says why";
 }
 
 }  // namespace

@@ -195,5 +195,31 @@ TEST_F(CacheTest, OneNameInTwoNamespacesIsTwoObjects) {
   EXPECT_EQ(cache_.Find({"team", "a"})->meta.resource_version, "2");
 }
 
+Batch<PodView> Unreadable(EventKind kind, const std::string& name, const std::string& version,
+                          bool replace = false) {
+  PodView pod;
+  pod.meta = Pod(name, version).meta;
+  Batch<PodView> batch{.replace = replace, .events = {}, .resource_version = version};
+  batch.events.push_back({.kind = kind, .object = std::move(pod), .unreadable = true});
+  return batch;
+}
+
+TEST_F(CacheTest, WhatWasKnownOfAnObjectStaysWhileItCannotBeRead) {
+  Apply(Whole({Pod("a", "2"), Pod("b", "3")}, "4"));
+  EXPECT_THAT(Apply(Unreadable(EventKind::kModified, "a", "5")), IsEmpty());
+  EXPECT_THAT(Apply(Unreadable(EventKind::kAdded, "new", "6")), IsEmpty());
+  EXPECT_THAT(OfJob("gpt"), UnorderedElementsAre("a@2", "b@3"));
+  EXPECT_THAT(Apply(Unreadable(EventKind::kAdded, "a", "7", /*replace=*/true)),
+              ElementsAre("b@3>-"));
+  EXPECT_THAT(OfJob("gpt"), ElementsAre("a@2"));
+}
+
+TEST_F(CacheTest, TheEndOfAnObjectThatCannotBeReadIsItsEndAsItWasLastKnown) {
+  Apply(Whole({Pod("a", "2")}, "4"));
+  EXPECT_THAT(Apply(Unreadable(EventKind::kDeleted, "a", "5")), ElementsAre("a@2>-"));
+  EXPECT_THAT(Apply(Unreadable(EventKind::kDeleted, "b", "6")), IsEmpty());
+  EXPECT_THAT(OfJob("gpt"), IsEmpty());
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -150,6 +150,8 @@ void Read(const Json& json, JobView& job) {
   Json rest = json;
   if (At(At(json, "metadata"), "managedFields").is_array()) rest["metadata"].erase("managedFields");
   job.json = rest.dump();
+  const Json& epoch = At(At(json, "status"), "epoch");
+  job.begun = epoch.is_number_integer() && epoch.get<int64_t>() > 0;
 }
 
 void Read(const Json& json, WorkloadView& workload) {
@@ -422,6 +424,61 @@ TEST(Decode, AnAttemptBeyondThirtyTwoBitsIsNone) {
   ASSERT_TRUE(pod.ok());
   EXPECT_EQ(pod->attempt, 0U);
   EXPECT_EQ(pod->machine, -1);
+}
+
+std::string JobText(size_t size, const std::string& status) {
+  return R"({"metadata":{"name":"gpt","namespace":"a","managedFields":[{"x":"y"}]},)"
+         R"("spec":{"image":")" +
+         std::string(size, 'x') + R"("},"status":)" + status + "}";
+}
+
+TEST(Decode, OfAJobThatIsTooLargeTheStatusStaysWithTheReason) {
+  Decoder decoder;
+  Result<JobView> job = decoder.Object<JobView>(JobText(kMaxJobText, R"({"epoch":0})"));
+  ASSERT_TRUE(job.ok());
+  EXPECT_THAT(job->refusal, HasSubstr("the TrainingJob has 512 KiB"));
+  EXPECT_EQ(job->json, R"({"status": {"epoch":0}})");
+  EXPECT_EQ(job->meta.name, "gpt");
+  for (const char* status : {R"({"epoch":3,"state":"Running"})", R"({"epoch":3})"}) {
+    job = decoder.Object<JobView>(JobText(kMaxJobText, status));
+    ASSERT_TRUE(job.ok());
+    EXPECT_EQ(job->refusal, "") << "it has begun";
+    EXPECT_TRUE(job->begun);
+  }
+  job = decoder.Object<JobView>(JobText(kMaxJobText, R"({"epoch":3,"state":"Failed"})"));
+  ASSERT_TRUE(job.ok());
+  EXPECT_NE(job->refusal, "") << "it has ended";
+}
+
+TEST(Decode, OfAWorkloadTheTemplatesOfItsPodsAreNotKept) {
+  const std::string big(kMaxQueueText, 'x');
+  const std::string json =
+      R"({"metadata":{"name":"w","managedFields":[]},"spec":{"podSets":[{"count":2,"template":{"a":")" +
+      big + R"("},"name":"main"},{"name":"b","template":{"a":")" + big +
+      R"("}}],"active":true},"status":{}})";
+  const Result<WorkloadView> workload = Decoder().Object<WorkloadView>(json);
+  ASSERT_TRUE(workload.ok());
+  EXPECT_EQ(workload->json,
+            R"({"metadata":{"name":"w"},"spec":{"podSets":[{"count":2,"name":"main"},)"
+            R"({"name":"b"}],"active":true},"status":{}})");
+  EXPECT_FALSE(
+      Decoder()
+          .Object<WorkloadView>(R"({"metadata":{"name":"w"},"spec":{"a":")" + big + R"("}})")
+          .ok());
+}
+
+TEST(Decode, ATextOfAnyLengthIsKeptOnlyInPart) {
+  const std::string long_text(1'000'000, 'x');
+  const Result<ClaimView> claim = Decoder().Object<ClaimView>(
+      R"({"metadata":{"name":"lockstep-jobs"},"spec":{"holderIdentity":")" + long_text + R"("}})");
+  ASSERT_TRUE(claim.ok());
+  EXPECT_LT(claim->holder.size(), 10'000U);
+  const Result<PodView> pod = Decoder().Object<PodView>(
+      R"({"metadata":{"name":"a","ownerReferences":[{"controller":true,"uid":")" + long_text +
+      R"("}]},"status":{"message":")" + long_text + R"("}})");
+  ASSERT_TRUE(pod.ok());
+  EXPECT_EQ(pod->meta.owner_uid, "");
+  EXPECT_LT(pod->message.size(), 10'000U);
 }
 
 }  // namespace

@@ -60,16 +60,18 @@ class WatchLoopTest : public testing::Test {
   WatchLoopTest()
       : sink_({.on_batch = [this](const Batch<PodView>& batch) { Tell(batch); },
                .on_problem = [this](const Error& error) { problems_.push_back(error); },
+               .on_unreadable = [this](const ObjectMeta& meta,
+                                       const std::string&) { unreadable_.push_back(meta.name); },
                .on_restart = [this] { ++restarts_; }}),
         loop_({.path = "/api/v1/pods", .query = "labelSelector=x", .seed = 7}, &sink_) {}
 
-  // Batches as "=7 a@1 b@2" (a whole state) or "+9 a@8 -b@9".
+  // Batches as "=7 a@1 b@2" (a whole state) or "+9 a@8 -b@9"; "!c@9" cannot be read.
   void Tell(const Batch<PodView>& batch) {
     std::string text = (batch.replace ? "=" : "+") + batch.resource_version;
     for (const auto& event : batch.events) {
       const bool deleted = event.kind == EventKind::kDeleted;
-      text += (deleted ? " -" : " ") + event.object.meta.name + "@" +
-              event.object.meta.resource_version;
+      text += std::string(event.unreadable ? " !" : " ") + (deleted ? "-" : "") +
+              event.object.meta.name + "@" + event.object.meta.resource_version;
     }
     told_.push_back(text);
   }
@@ -112,6 +114,7 @@ class WatchLoopTest : public testing::Test {
 
   std::vector<std::string> told_;
   std::vector<Error> problems_;
+  std::vector<std::string> unreadable_;
   int restarts_ = 0;
   Time now_ = seconds(5000);
   Duration waited_{};
@@ -203,11 +206,81 @@ TEST_F(WatchLoopTest, P10_ALineWithoutEndIsGivenUp) {
   Follow();
   const std::string piece(1 << 20, 'x');
   int pieces = 0;
-  while (Data(piece)) ASSERT_LT(++pieces, 10);
+  while (Data(piece)) ASSERT_LT(++pieces, 20);
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_EQ(problems_[0].kind, ErrorKind::kTooLarge);
   EXPECT_THAT(Accept(), HasSubstr("resourceVersion=7&"));
   EXPECT_GT(waited_, Duration(0));
+}
+
+// 1.4 MB in etcd; as JSON each of these letters takes six bytes.
+TEST_F(WatchLoopTest, P10_AnObjectThatIsLongOnlyAsJsonIsRead) {
+  Follow();
+  std::string letters;
+  for (int i = 0; i < 1'400'000; ++i) letters += R"(\u003c)";
+  const std::string event =
+      R"({"type":"ADDED","object":{"metadata":{"name":"c","resourceVersion":"8"},"spec":")" +
+      letters + "\"}}\n";
+  for (size_t at = 0; at < event.size(); at += 65536) ASSERT_TRUE(Data(event.substr(at, 65536)));
+  EXPECT_THAT(told_, ElementsAre("+8 c@8"));
+}
+
+std::string Huge(const std::string& type, const std::string& name, int version) {
+  return R"({"type":")" + type + R"(","object":{"metadata":{"name":")" + name +
+         R"(","resourceVersion":")" + std::to_string(version) + R"("},"spec":")" +
+         std::string(kMaxWatchLine, '<') + "\"}}\n";
+}
+
+TEST_F(WatchLoopTest, OneObjectThatIsTooLongIsNamedAndStopsNobody) {
+  Follow();
+  const std::string bytes =
+      Modified("a", 8) + Huge("ADDED", "big", 9) + Modified("b", 10) + Huge("DELETED", "b", 11);
+  for (size_t at = 0; at < bytes.size(); at += 10'000) {
+    ASSERT_TRUE(Data(bytes.substr(at, 10'000)));
+  }
+  EXPECT_THAT(told_, ElementsAre("+8 a@8", "+10 !big@9 b@10", "+11 !-b@11"));
+  EXPECT_THAT(problems_, IsEmpty());
+  EXPECT_THAT(unreadable_, ElementsAre("big", "b"));
+  End();
+  EXPECT_THAT(Accept(), HasSubstr("resourceVersion=11&"));
+}
+
+TEST_F(WatchLoopTest, ATooLongLineMayEndInAnyPiece) {
+  const std::string bytes = Added("a", 2) + Huge("ADDED", "big", 3) + Added("b", 5) + EndOfState(7);
+  for (const size_t piece : {bytes.size(), size_t{999'983}}) {
+    told_.clear();
+    Accept();
+    for (size_t at = 0; at < bytes.size(); at += piece) ASSERT_TRUE(Data(bytes.substr(at, piece)));
+    EXPECT_THAT(told_, ElementsAre("=7 a@2 !big@3 b@5"));
+    now_ += seconds(20);
+    Data(Bookmark(8));
+    End();
+    Next();
+    loop_.OnHead(Answer(410), now_);
+  }
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(WatchLoopTest, AnEventThatCannotBeReadIsNamedAndStopsNobody) {
+  Follow();
+  const std::string broken =
+      R"({"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"8","uid":"\ud800"}}})";
+  EXPECT_TRUE(Data(broken + "\n" + Modified("b", 9)));
+  EXPECT_THAT(told_, ElementsAre("+9 !a@8 b@9"));
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(WatchLoopTest, APageWithAnObjectThatCannotBeReadIsTaken) {
+  NextPath(Kind::kStream);
+  loop_.OnHead(Answer(400), now_);
+  NextPath(Kind::kPage);
+  const std::string broken = R"({"metadata":{"name":"bad","resourceVersion":"3","uid":"\ud800"}})";
+  const std::string good = R"({"metadata":{"name":"a","resourceVersion":"2"}})";
+  loop_.OnPage(
+      Answer(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + broken + "," + good + "]}"),
+      now_);
+  EXPECT_THAT(told_, ElementsAre("=9 a@2 !bad@3"));
+  EXPECT_THAT(problems_, IsEmpty());
 }
 
 TEST_F(WatchLoopTest, P11_AVersionThatIsGoneBringsTheWholeStateAgainAtOnce) {

@@ -67,6 +67,20 @@ TEST_F(WorkQueueTest, HigherPrioritiesGoFirstAndEqualOnesInTheirOrder) {
   for (const char* next : {"urgent", "first", "second", "background"}) EXPECT_EQ(Take(), next);
 }
 
+TEST_F(WorkQueueTest, NamespacesTakeTurnsAndWhatMayNotBeginWaits) {
+  for (const char* name : {"a1", "a2", "a3"}) queue_.Add({"a", name}, Priority::kNormal, kStart);
+  queue_.Add({"b", "b1"}, Priority::kNormal, kStart);
+  EXPECT_EQ(Take(), "a1");
+  EXPECT_EQ(Take(), "b1");
+  const MayTake none_of_a = [](const std::string& name_space, Priority priority) {
+    return name_space != "a" || priority == Priority::kUrgent;
+  };
+  EXPECT_FALSE(queue_.Take(kStart, none_of_a));
+  queue_.Add({"a", "a3"}, Priority::kUrgent, kStart);
+  EXPECT_EQ(queue_.Take(kStart, none_of_a)->key.name, "a3");
+  EXPECT_EQ(Take(), "a2");
+}
+
 TEST_F(WorkQueueTest, SaysHowLongAKeyWaited) {
   Add("a");
   EXPECT_EQ(queue_.Take(kStart + seconds(3))->waited, seconds(3));

@@ -20,6 +20,7 @@ _MOST_CONTAINERS = {"containers": 8, "initContainers": 16}
 _MOST_VOLUMES = 256
 _MOST_MOUNTS = 256
 _LONGEST_AMOUNT = 32  # of a resource, as text
+_MOST_ITEMS = 1024  # of any other list
 
 
 class Pod:
@@ -139,6 +140,18 @@ def _limit_pod(pod):
     for name in shortcuts.OF_CONTAINER:
         _lay(limits[name], container["properties"][name])
     container["x-kubernetes-validations"] = template_rules.of_container()
+    _limit_lists(pod)
+
+
+def _limit_lists(schema):
+    """Every list has an end: the operator keeps what stands in them."""
+    if schema.get("type") == "array":
+        schema.setdefault("maxItems", _MOST_ITEMS)
+    inner = [*schema.get("properties", {}).values(), schema.get("items"),
+             schema.get("additionalProperties")]
+    for each in inner:
+        if isinstance(each, dict):
+            _limit_lists(each)
 
 
 def _lay(limits, schema, rules=False):

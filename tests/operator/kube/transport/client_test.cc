@@ -227,6 +227,32 @@ TEST_F(ClientTest, NoMoreThanTheWindowIsUnderWay) {
   EXPECT_EQ(record_.Sent(), 50);
 }
 
+TEST_F(ClientTest, ANamespaceWithManyRequestsWaitingHoldsNoOtherUp) {
+  auto client = Make({.max_in_flight = 4});
+  record_.held = true;
+  std::atomic<int> done = 0;
+  std::promise<void> all;
+  const auto call = [&](const std::string& path, const CallTurn& turn) {
+    client->Call(
+        {Method::kPost, path, "{}"},
+        [&](const ApiResult<std::string>&) {
+          if (++done == 102) all.set_value();
+        },
+        turn);
+  };
+  for (int i = 0; i < 100; ++i) call("/crowd", {"crowd", Priority::kBackground});
+  call("/new", {"other", Priority::kBackground});
+  call("/lost", {"third", Priority::kUrgent});
+  {
+    std::lock_guard lock(record_.mutex);
+    record_.held = false;
+    record_.changed.notify_all();
+  }
+  all.get_future().wait();
+  EXPECT_EQ(record_.requests.at(4).path, "/lost") << "after those that were under way";
+  EXPECT_TRUE(record_.requests.at(5).path == "/new" || record_.requests.at(6).path == "/new");
+}
+
 TEST_F(ClientTest, ACallbackMayCall) {
   auto client = Make();
   std::promise<void> second;
