@@ -20,29 +20,14 @@ struct ConvertOptions {
   std::vector<std::string> command;
 };
 
-// The file behind --config_file in a command line; "" when there is none.
-std::string ConfigFileOf(const std::vector<std::string>& command) {
-  for (size_t i = 0; i < command.size(); ++i) {
-    for (const std::string flag : {"--config_file", "--config-file"}) {
-      if (command[i] == flag && i + 1 < command.size()) return command[i + 1];
-      if (command[i].starts_with(flag + "=")) return command[i].substr(flag.size() + 1);
-    }
-  }
-  return "";
-}
-
-Result<convert::ConvertResult> ConvertCommand(const std::vector<std::string>& command) {
-  std::string config = ConfigFileOf(command);
-  if (config.empty()) return convert::Convert(command);
-  Result<std::string> text = ReadTextFile(config, core::kMaxDocumentBytes);
-  if (!text.ok()) return text.error();
-  return convert::Convert(command, *text);
+Result<std::string> ReadDocument(const std::string& path) {
+  return ReadTextFile(path, core::kMaxDocumentBytes);
 }
 
 Result<convert::ConvertResult> ConvertFile(const std::string& file) {
-  Result<std::string> text = ReadTextFile(file, core::kMaxDocumentBytes);
+  Result<std::string> text = ReadDocument(file);
   if (!text.ok()) return text.error();
-  return convert::Convert(*text);
+  return convert::Convert(*text, ReadDocument);
 }
 
 int Convert(const ConvertOptions& options) {
@@ -52,7 +37,7 @@ int Convert(const ConvertOptions& options) {
   }
   bool of_file = options.command.empty();
   Result<convert::ConvertResult> converted =
-      of_file ? ConvertFile(options.file) : ConvertCommand(options.command);
+      of_file ? ConvertFile(options.file) : convert::Convert(options.command, ReadDocument);
   if (!converted.ok()) {
     Say("convert: " + converted.error().message);
     return core::kExitUsage;

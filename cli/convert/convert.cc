@@ -6,7 +6,6 @@
 
 #include "cli/convert/job_builder.h"
 #include "cli/convert/script.h"
-#include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 #include "core/text/text.h"
 
@@ -30,7 +29,7 @@ std::vector<std::string> TakeEnvironment(const std::vector<std::string>& command
   if (word != command.end() && *word == "env") ++word;
   for (; word != command.end() && AssignedName(*word) > 0; ++word) {
     const size_t equals = AssignedName(*word);
-    builder.SetEnv(word->substr(0, equals), word->substr(equals + 1));
+    builder.SetExport(word->substr(0, equals), word->substr(equals + 1));
   }
   return {word, command.end()};
 }
@@ -49,10 +48,6 @@ std::vector<std::string> LauncherArguments(const std::vector<std::string>& comma
   return {first, command.end()};
 }
 
-bool IsMpi(const std::string& launcher) {
-  return IsOneOf(launcher, {"mpirun", "mpiexec", "mpiexec.hydra", "orterun"});
-}
-
 using KindConverter = void (*)(const Node& document, JobBuilder& builder);
 constexpr std::array<std::pair<std::string_view, KindConverter>, 6> kKinds = {{
     {"PyTorchJob", ConvertPyTorchJob},
@@ -65,8 +60,8 @@ constexpr std::array<std::pair<std::string_view, KindConverter>, 6> kKinds = {{
 
 }  // namespace
 
-bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, const Node* config,
-                     JobBuilder& builder) {
+bool ConvertLauncher(const std::vector<std::string>& command, const Size& size,
+                     const FileReader& read, JobBuilder& builder) {
   const std::string launcher = core::LauncherOf(command);
   if (launcher.empty() || launcher == "srun") return false;
   const bool is_python = core::IsPython(command[0]);
@@ -75,14 +70,17 @@ bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, 
   const std::string python = is_python ? command[0] : "python";
   const std::vector<std::string> arguments = LauncherArguments(command, launcher);
   if (launcher == "torchrun") {
-    ConvertTorchrun(arguments, python, builder);
+    const auto its_arguments = command.end() - static_cast<std::ptrdiff_t>(arguments.size());
+    const bool is_old =
+        std::find(command.begin(), its_arguments, "torch.distributed.launch") != its_arguments;
+    ConvertTorchrun(arguments, python, size, is_old, builder);
   } else if (launcher.starts_with("accelerate")) {
-    ConvertAccelerateLaunch(arguments, python, config, builder);
+    ConvertAccelerateLaunch(arguments, python, read, builder);
   } else if (launcher == "deepspeed") {
     ConvertDeepSpeed(arguments, python, size, builder);
   } else if (launcher == "horovodrun") {
     ConvertHorovodrun(arguments, size, builder);
-  } else if (IsMpi(launcher)) {
+  } else if (core::IsMpirun(launcher)) {
     ConvertMpirun(arguments, size, builder);
   } else {
     return false;
@@ -90,11 +88,11 @@ bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, 
   return true;
 }
 
-ConvertResult Convert(std::string_view text) {
+ConvertResult Convert(std::string_view text, const FileReader& read) {
   if (auto problem = core::CheckText(text)) return {.yaml = {}, .problems = {std::move(*problem)}};
   JobBuilder builder;
   if (IsSbatch(text)) {
-    ConvertSbatch(text, builder);
+    ConvertSbatch(text, read, builder);
     return builder.Finish();
   }
   const core::Document document = core::ReadYaml(text);
@@ -107,9 +105,9 @@ ConvertResult Convert(std::string_view text) {
     known->second(root, builder);
   } else if (root.Find("distributed_type") != nullptr ||
              root.Find("compute_environment") != nullptr) {
-    ConvertAccelerateConfig(root, true, builder);
+    ConvertAccelerateConfig({.whole = root, .file = &root}, builder);
     builder.Remark("A configuration names no program: write yours as spec.command.");
-    builder.job.spec.command = {"python", "train.py"};
+    builder.SetCommand({"python", "train.py"});
   } else {
     return Refuse(
         "this is no accelerate configuration (distributed_type), no batch script (#SBATCH) and "
@@ -119,28 +117,23 @@ ConvertResult Convert(std::string_view text) {
   return builder.Finish();
 }
 
-ConvertResult Convert(const std::vector<std::string>& command, std::string_view accelerate_config) {
+ConvertResult Convert(const std::vector<std::string>& command, const FileReader& read) {
   for (const std::string& word : command) {
     if (auto problem = core::CheckText(word)) {
       return {.yaml = {}, .problems = {std::move(*problem)}};
     }
   }
   JobBuilder builder;
-  const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), builder);
+  const std::vector<std::string> rest = TakeEnvironment(command, builder);
   const std::string launcher = core::LauncherOf(rest);
   if (launcher.empty()) {
     return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);
   }
   if (launcher == "srun" && core::BaseName(rest[0]) == "srun") {
-    ConvertSrun(rest, builder);
+    ConvertSrun(rest, read, builder);
     return builder.Finish();
   }
-  core::Document config;
-  if (!accelerate_config.empty()) {
-    config = core::ReadYaml(accelerate_config);
-    if (!config.root) return {.yaml = {}, .problems = config.problems};
-  }
-  if (!ConvertLauncher(rest, {}, config.root ? &*config.root : nullptr, builder)) {
+  if (!ConvertLauncher(rest, {}, read, builder)) {
     return Refuse(launcher + " stands behind another program or inside a shell's script; write " +
                   kWhatIsTaken + " first");
   }

@@ -1,10 +1,9 @@
 // Converts accelerate's configuration (`accelerate config`). Settings become the environment
 // variables that `accelerate launch` would set; keys that it ignores get a remark.
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <initializer_list>
 
+#include "cli/convert/accelerate_keys.h"
 #include "cli/convert/job_builder.h"
 
 namespace lockstep::convert {
@@ -17,44 +16,25 @@ std::string UpperCase(std::string_view text) {
   return upper;
 }
 
-std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
-// As accelerate writes a value into the environment.
+// As accelerate writes a value into the environment; it reads all of YAML 1.1's words for true.
 std::string EnvValue(const Node& node) {
   if (node.IsList()) {
     std::string joined;
     for (const Node& item : node.items()) joined += (joined.empty() ? "" : ",") + item.text();
     return joined;
   }
-  return node.text();
+  const std::string lower = ToLower(node.text());
+  if (IsOneOf(lower, {"true", "yes", "on"})) return "true";
+  return IsOneOf(lower, {"false", "no", "off"}) ? "false" : node.text();
 }
-
-// The value that `accelerate launch` gives a variable when nothing is said.
-struct Default {
-  std::string_view name;
-  const char* value;
-};
-
-constexpr std::array<Default, 11> kFsdpDefaults = {{
-    {"VERSION", "1"},
-    {"SHARDING_STRATEGY", "FULL_SHARD"},
-    {"RESHARD_AFTER_FORWARD", "true"},
-    {"OFFLOAD_PARAMS", "false"},
-    {"MIN_NUM_PARAMS", "100000000"},
-    {"FORWARD_PREFETCH", "false"},
-    {"USE_ORIG_PARAMS", "true"},
-    {"CPU_RAM_EFFICIENT_LOADING", "true"},
-    {"SYNC_MODULE_STATES", "true"},
-    {"ACTIVATION_CHECKPOINTING", "false"},
-    {"ACTIVATION_CHECKPOINTING_OFFLOAD", "false"},
-}};
 
 class Converter {
  public:
-  Converter(const Node& config, bool is_total_said, JobBuilder& builder)
-      : config_(config), is_total_said_(is_total_said), builder_(builder) {}
+  Converter(const AccelerateConfig& config, JobBuilder& builder)
+      : config_(config.whole),
+        file_(config.file),
+        is_total_said_(config.is_total_said),
+        builder_(builder) {}
 
   void Convert() {
     builder_.job.spec.framework = core::Framework::kAccelerate;
@@ -63,11 +43,12 @@ class Converter {
     Gpus();
     Scalars();
     Dynamo();
-    Section("fsdp_config", &Converter::Fsdp);
-    Section("deepspeed_config", &Converter::DeepSpeed);
-    Section("megatron_lm_config", &Converter::Megatron);
-    Section("parallelism_config", &Converter::Parallelism);
-    Section("fp8_config", &Converter::Fp8);
+    Section(AccelerateSection::kDynamo, true);
+    Section(AccelerateSection::kFsdp, type_ == "FSDP", "ACCELERATE_USE_FSDP");
+    Section(AccelerateSection::kDeepSpeed, type_ == "DEEPSPEED", "ACCELERATE_USE_DEEPSPEED");
+    Section(AccelerateSection::kMegatron, type_ == "MEGATRON_LM", "ACCELERATE_USE_MEGATRON_LM");
+    Section(AccelerateSection::kFp8, precision_ == "fp8");
+    Parallelism();
     Honoured();
     Ignored();
     Rest();
@@ -92,7 +73,18 @@ class Converter {
                      "TPUs start their processes inside one program; a TrainingJob can't");
       return false;
     }
-    if (type_ == "NO" && IntegerAt(config_, "num_machines").value_or(1) > 1) {
+    if (!IsOneOf(type_, {"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_XPU", "MULTI_MLU",
+                         "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU", "MULTI_NEURON", "FSDP",
+                         "DEEPSPEED", "MEGATRON_LM"})) {
+      builder_.Error("distributed_type", At("distributed_type"),
+                     type_.empty() ? "is missing; write MULTI_GPU, FSDP, DEEPSPEED, MEGATRON_LM, "
+                                     "MULTI_CPU or NO"
+                                   : "\"" + type_ +
+                                         "\" is none that is known here; write MULTI_GPU, FSDP, "
+                                         "DEEPSPEED, MEGATRON_LM, MULTI_CPU or NO");
+      return false;
+    }
+    if (type_ == "NO" && ParseNumber<int64_t>(TextAt(config_, "num_machines")).value_or(1) > 1) {
       builder_.Error(
           "distributed_type", At("distributed_type"),
           "NO with several machines would train one model on each, alone; write MULTI_GPU "
@@ -103,9 +95,13 @@ class Converter {
   }
 
   void Size() {
-    const int64_t machines = IntegerAt(config_, "num_machines").value_or(1);
-    int64_t processes = IntegerAt(config_, "num_processes").value_or(type_ == "NO" ? 1 : -1);
-    if (type_ == "NO" && processes < 1) processes = 1;
+    const int64_t machines = CountAt(config_, "num_machines", 1, builder_);
+    int64_t processes = CountAt(config_, "num_processes", type_ == "NO" ? 1 : -1, builder_);
+    if (type_ == "NO" && processes > 1) {
+      builder_.Warn("distributed_type NO starts one process, whatever num_processes " +
+                    std::to_string(processes) + " says: write MULTI_GPU or MULTI_CPU for more.");
+    }
+    if (type_ == "NO") processes = 1;
     builder_.SetTotal(processes, machines, "num_processes", At("num_processes"));
     if (is_total_said_ && machines > 1) RemarkOnTotal(processes, machines);
   }
@@ -123,8 +119,13 @@ class Converter {
     const bool on_cpu = TrueAt(config_, "use_cpu") || type_ == "MULTI_CPU";
     if (on_cpu) {
       builder_.SetEnv("ACCELERATE_USE_CPU", "true");
-    } else if (IsOneOf(type_, {"MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM"})) {
+    } else if (IsOneOf(type_, {"NO", "MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM"})) {
       builder_.job.spec.resources_per_process.gpu = 1;
+      if (type_ == "NO") {
+        builder_.Remark(
+            "distributed_type NO takes a GPU where there is one: the process asks for one. To "
+            "train on the CPU, remove resourcesPerProcess.gpu.");
+      }
     } else if (type_.starts_with("MULTI_")) {
       builder_.Remark("distributed_type " + type_ +
                       ": name the device's resource as resourcesPerProcess.gpu and gpuResource.");
@@ -143,114 +144,123 @@ class Converter {
   }
 
   void Scalars() {
-    std::string precision = TextAt(config_, "mixed_precision");
-    if (precision.empty() && TrueAt(config_, "fp16")) precision = "fp16";
-    if (!precision.empty() && precision != "no") {
-      builder_.SetEnv("ACCELERATE_MIXED_PRECISION", precision);
+    precision_ = ToLower(TextAt(config_, "mixed_precision"));
+    if (precision_.empty() && TrueAt(config_, "fp16")) precision_ = "fp16";
+    if (!IsOneOf(precision_, {"", "no", "false"})) {
+      builder_.SetEnv("ACCELERATE_MIXED_PRECISION", precision_);
     }
     if (TrueAt(config_, "debug")) builder_.SetEnv("ACCELERATE_DEBUG_MODE", "true");
-    const std::string accumulation = TextAt(config_, "gradient_accumulation_steps");
-    if (!accumulation.empty()) {
-      builder_.SetEnv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", accumulation);
-    }
   }
 
-  // Its keys stand with or without their prefix; an old file has dynamo_backend at the top.
+  // An old file has dynamo_backend at the top.
   void Dynamo() {
     const std::string legacy = TextAt(config_, "dynamo_backend");
     if (!legacy.empty()) builder_.SetEnv("ACCELERATE_DYNAMO_BACKEND", UpperCase(legacy));
-    const Node* dynamo = config_.Find("dynamo_config");
-    if (dynamo == nullptr) return;
-    for (const NodeMember& member : dynamo->members()) {
-      const std::string name = UpperCase(WithoutPrefix(member.key, "dynamo_"));
-      const std::string value = EnvValue(member.value);
-      builder_.SetEnv("ACCELERATE_DYNAMO_" + name, name == "BACKEND" ? UpperCase(value) : value);
-    }
   }
 
-  void Section(std::string_view key, void (Converter::*convert)(const Node&)) {
-    const Node* section = config_.Find(key);
-    if (section != nullptr && !section->IsEmpty()) (this->*convert)(*section);
-  }
-
-  // FSDP's variables do not begin with ACCELERATE_. Unset ones get the launcher's defaults, which
-  // differ from the library's.
-  void Fsdp(const Node& section) {
-    builder_.SetEnv("ACCELERATE_USE_FSDP", "true");
-    std::vector<std::string> said;
-    for (const NodeMember& member : section.members()) {
-      const std::string name = UpperCase(WithoutPrefix(member.key, "fsdp_"));
-      said.push_back(name);
-      builder_.SetEnv("FSDP_" + name, EnvValue(member.value));
+  // The variables of a section's keys, which stand with or without its prefix, and, where a
+  // variable `use` says that the section is used, of the launcher's defaults, which differ from the
+  // library's. `is_read`: the launcher takes the section for this distributed_type.
+  void Section(AccelerateSection section, bool is_read, const std::string& use = "") {
+    const std::string name = SectionName(section);
+    const Node* settings = config_.Find(name);
+    const bool is_there = settings != nullptr && !settings->IsEmpty();
+    if (!is_read) {
+      if (is_there) {
+        builder_.Remark(
+            name + " is not carried over: with distributed_type " + type_ +
+            (section == AccelerateSection::kFp8 ? ", and mixed_precision not fp8," : "") +
+            " `accelerate launch` does not read it.");
+      }
+      return;
     }
-    for (const Default& standard : kFsdpDefaults) {
-      if (std::find(said.begin(), said.end(), standard.name) == said.end()) {
-        builder_.SetEnv("FSDP_" + std::string(standard.name), standard.value);
+    if (use.empty() && !is_there) return;
+    if (!use.empty()) builder_.SetEnv(use, "true");
+    std::vector<std::string_view> said;
+    for (const NodeMember& member : is_there ? settings->members() : std::vector<NodeMember>()) {
+      const AccelerateKey* key = KeyOf(section, member.key);
+      if (key == nullptr) {
+        builder_.Remark(name + "." + member.key + " is unknown and is not carried over.");
+      } else if (!member.value.IsNull()) {
+        Set(*key, member);
+        said.push_back(key->variable);
       }
     }
+    if (use.empty()) return;
+    for (const AccelerateKey& key : AccelerateKeys()) {
+      if (key.section == section && !key.standard.empty() &&
+          std::find(said.begin(), said.end(), key.variable) == said.end()) {
+        builder_.SetEnv(std::string(key.variable), std::string(key.standard));
+      }
+    }
+    if (section == AccelerateSection::kDeepSpeed) DeepSpeedFields();
   }
 
-  void DeepSpeed(const Node& section) {
-    builder_.SetEnv("ACCELERATE_USE_DEEPSPEED", "true");
+  static const AccelerateKey* KeyOf(AccelerateSection section, const std::string& name) {
+    const std::string of_section = SectionName(section);
+    const std::string prefix =
+        section == AccelerateSection::kParallelism
+            ? of_section + "_"
+            : of_section.substr(0, of_section.size() - std::string_view("config").size());
+    for (const std::string& each : {name, prefix + name}) {
+      const AccelerateKey* key = FindAccelerateKey(each);
+      if (key != nullptr && key->section == section) return key;
+    }
+    return nullptr;
+  }
+
+  void Set(const AccelerateKey& key, const NodeMember& member) {
+    const std::string value = EnvValue(member.value);
+    if (key.section == AccelerateSection::kFp8 && key.variable.empty()) {
+      builder_.Remark(member.key + " " + value +
+                      " is not carried over: write ACCELERATE_FP8_OVERRIDE_FPROP, "
+                      "ACCELERATE_FP8_OVERRIDE_DGRAD and ACCELERATE_FP8_OVERRIDE_WGRAD into env.");
+    } else if (key.variable.empty()) {
+      builder_.Remark(member.key +
+                      " is not carried over: machines are started without ssh or host files.");
+    } else if (key.option == "dynamo-backend") {
+      builder_.SetEnv(std::string(key.variable), UpperCase(member.value.text()));
+    } else {
+      builder_.SetEnv(std::string(key.variable), value);
+    }
+    if (key.option.ends_with("-nvme-path")) {
+      builder_.Remark(member.key +
+                      " is honoured here; `accelerate launch` itself doesn't pass it on.");
+    }
+  }
+
+  // The keys of the file, which a DeepSpeed configuration of its own must not have, too.
+  void DeepSpeedFields() {
     std::string fields;
-    for (const NodeMember& member : section.members()) {
-      fields += (fields.empty() ? "" : ",") + member.key;
-      DeepSpeedField(member.key, EnvValue(member.value));
+    const Node* settings =
+        file_ == nullptr ? nullptr : file_->Find(SectionName(AccelerateSection::kDeepSpeed));
+    if (settings != nullptr) {
+      for (const NodeMember& member : settings->members()) {
+        fields += (fields.empty() ? "" : ",") + ToLower(member.key);
+      }
+    }
+    if (file_ != nullptr && file_->Find("mixed_precision") != nullptr) {
+      fields += (fields.empty() ? "" : ",") + std::string("mixed_precision");
     }
     builder_.SetEnv("ACCELERATE_CONFIG_DS_FIELDS", fields);
   }
 
-  void DeepSpeedField(const std::string& key, const std::string& value) {
-    if (IsOneOf(key, {"deepspeed_hostfile", "deepspeed_multinode_launcher",
-                      "deepspeed_inclusion_filter", "deepspeed_exclusion_filter"})) {
-      builder_.Remark(key +
-                      " is not carried over: machines are started without ssh or host files.");
-    } else if (key == "gradient_accumulation_steps" || key == "gradient_clipping") {
-      builder_.SetEnv("ACCELERATE_" + UpperCase(key), value);
-    } else if (key == "zero3_init_flag") {
-      builder_.SetEnv("ACCELERATE_DEEPSPEED_ZERO3_INIT", value);
-    } else if (key.ends_with("_nvme_path")) {
-      builder_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(key), value);
-      builder_.Remark(key + " is honoured here; `accelerate launch` itself doesn't pass it on.");
-    } else {
-      builder_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(WithoutPrefix(key, "deepspeed_")), value);
-    }
-  }
-
-  void Megatron(const Node& section) {
-    builder_.SetEnv("ACCELERATE_USE_MEGATRON_LM", "true");
-    for (const NodeMember& member : section.members()) {
-      builder_.SetEnv("MEGATRON_LM_" + UpperCase(WithoutPrefix(member.key, "megatron_lm_")),
-                      EnvValue(member.value));
-    }
-  }
-
-  void Parallelism(const Node& section) {
-    builder_.SetEnv("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  void Parallelism() {
+    const Node* section = config_.Find(SectionName(AccelerateSection::kParallelism));
+    if (section == nullptr || section->IsEmpty()) return;
+    const bool is_read = !IsOneOf(type_, {"NO", "MULTI_CPU"});
+    Section(AccelerateSection::kParallelism, is_read, "ACCELERATE_USE_PARALLELISM_CONFIG");
     int64_t product = 1;
-    for (const NodeMember& member : section.members()) {
-      const std::string key(WithoutPrefix(member.key, "parallelism_config_"));
-      builder_.SetEnv("PARALLELISM_CONFIG_" + UpperCase(key), EnvValue(member.value));
+    for (const NodeMember& member : section->members()) {
       const std::optional<int64_t> size = ParseNumber<int64_t>(member.value.text());
-      if (!key.ends_with("_size") || !size || *size < 1) continue;
+      if (!member.key.ends_with("_size") || !size || *size < 1) continue;
       if (__builtin_mul_overflow(product, *size, &product)) product = -1;
     }
-    if (product > 1 && product != core::WorldSize(builder_.job.spec)) {
-      builder_.Error("parallelism_config", section.position(),
+    if (is_read && product > 1 && product != core::WorldSize(builder_.job.spec)) {
+      builder_.Error("parallelism_config", section->position(),
                      "its sizes multiply to " + std::to_string(product) + ", but there are " +
                          std::to_string(core::WorldSize(builder_.job.spec)) +
                          " processes; make them equal");
-    }
-  }
-
-  // The questionnaire and the readers disagree about three names.
-  void Fp8(const Node& section) {
-    for (const NodeMember& member : section.members()) {
-      std::string name = UpperCase(WithoutPrefix(member.key, "fp8_"));
-      if (name == "AMAX_HISTORY_LENGTH") name = "AMAX_HISTORY_LEN";
-      if (name == "AMAX_COMPUTE_ALGORITHM") name = "AMAX_COMPUTE_ALGO";
-      if (name == "OPTIMIZATION_LEVEL") name = "OPT_LEVEL";
-      builder_.SetEnv("ACCELERATE_FP8_" + name, EnvValue(member.value));
     }
   }
 
@@ -308,7 +318,6 @@ class Converter {
                                "parallelism_config",
                                "fp8_config",
                                "mpirun_config",
-                               "gradient_accumulation_steps",
                                "tpu_use_cluster",
                                "tpu_use_sudo",
                                "tpu_env",
@@ -323,15 +332,17 @@ class Converter {
   }
 
   const Node& config_;
+  const Node* const file_;
   const bool is_total_said_;
   JobBuilder& builder_;
   std::string type_;
+  std::string precision_;
 };
 
 }  // namespace
 
-void ConvertAccelerateConfig(const Node& config, bool is_total_said, JobBuilder& builder) {
-  Converter(config, is_total_said, builder).Convert();
+void ConvertAccelerateConfig(const AccelerateConfig& config, JobBuilder& builder) {
+  Converter(config, builder).Convert();
 }
 
 }  // namespace lockstep::convert

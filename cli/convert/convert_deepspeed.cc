@@ -10,7 +10,6 @@ namespace {
 constexpr std::string_view kOwnMachines =
     "machines are nodes that Kubernetes chooses, and each has the GPUs it asks for: look at "
     "numMachines and processesPerMachine.";
-constexpr std::string_view kGiven = "every machine is given its own at each start.";
 constexpr std::string_view kNoSsh = "machines are started without ssh, pdsh or an MPI.";
 
 constexpr auto kDeepSpeed = std::to_array<KnownOption>({
@@ -21,15 +20,16 @@ constexpr auto kDeepSpeed = std::to_array<KnownOption>({
     {"no-python", 0, kUsed},
     {"no-local-rank", 0, kUsed},
     {"enable-each-rank-log", 1, kUsed},
-    {"include i", 1, kOwnMachines},
-    {"exclude e", 1, kOwnMachines},
+    {"include i", 1, kOwnMachines, true},
+    {"exclude e", 1, kOwnMachines, true},
     {"min-elastic-nodes max-elastic-nodes", 1,
-     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on."},
+     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on.", true},
     {"elastic-training", 0, "the whole gang restarts in place (failurePolicy)."},
     {"master-port master-addr node-rank", 1, kGiven},
     {"launcher launcher-args ssh-port", 1, kNoSsh},
     {"no-ssh no-ssh-check force-multi", 0, kNothing},
-    {"save-pid log-level", 0, kNothing},
+    {"save-pid", 0, kNothing},
+    {"log-level", 1, kNothing},
     {"venv-script", 1, "what it sets up belongs into the image."},
     {"autotuning", 1, "it starts jobs of its own; run it without Lockstep."},
     {"bind-cores-to-rank", 0, kBinding},
@@ -42,11 +42,8 @@ void ConvertDeepSpeed(const std::vector<std::string>& arguments, const std::stri
                       Size size, JobBuilder& builder) {
   const size_t said_by_others = builder.error_count();
   const CommandLine line =
-      ReadLauncherOptions(arguments, {"deepspeed", Style::kWords, kDeepSpeed}, {}, builder);
+      ReadLauncherOptions(arguments, {"deepspeed", Style::kArgparse, kDeepSpeed}, {}, builder);
   if (builder.error_count() > said_by_others) return;
-  bool is_module = false;
-  bool no_python = false;
-  bool passes_local_rank = true;
   bool says_gpus = size.per_machine.has_value();
   bool says_nodes = size.machines.has_value();
   size.total.reset();
@@ -62,23 +59,20 @@ void ConvertDeepSpeed(const std::vector<std::string>& arguments, const std::stri
     } else if (option.name == "enable-each-rank-log") {
       builder.job.spec.logs.path = option.value;
     }
-    is_module = is_module || option.name == "module";
-    no_python = no_python || option.name == "no-python";
-    passes_local_rank = passes_local_rank && option.name != "no-local-rank";
   }
   builder.SetSize(size, "deepspeed", {});
   if (!says_gpus) {
-    builder.Remark(
+    builder.Warn(
         "--num_gpus was not said, and deepspeed counts the GPUs where it runs: write "
         "processesPerMachine as a number.");
   }
   builder.job.spec.resources_per_process.gpu = 1;
-  SetProgram(line, python, is_module, no_python, builder);
-  if (passes_local_rank) {
-    builder.Remark(
-        "deepspeed hands --local_rank=N to the script; here it reads LOCAL_RANK, as "
-        "deepspeed.init_distributed() does.");
-  }
+  SetProgram(line,
+             {.python = python,
+              .is_module = Has(line, "module"),
+              .no_python = Has(line, "no-python"),
+              .passes_local_rank = !Has(line, "no-local-rank")},
+             builder);
   builder.Remark("deepspeed restarts nothing; here " +
                  std::to_string(builder.job.spec.failure_policy.max_restarts) +
                  " restarts are allowed (failurePolicy.maxRestarts): the script must resume from "

@@ -34,21 +34,24 @@ void TakeElasticPolicy(KubeflowJob& job) {
 
 void ConvertPyTorchJob(const Node& document, JobBuilder& builder) {
   KubeflowJob job(document, builder);
-  const Node* replicas = job.source().Find("pytorchReplicaSpecs");
-  const Node* master = replicas == nullptr ? nullptr : replicas->Find("Master");
-  const Node* worker = replicas == nullptr ? nullptr : replicas->Find("Worker");
+  const Node roles =
+      RolesOf(job.source().Find("pytorchReplicaSpecs"), {"Master", "Worker"}, builder);
+  const Node* master = roles.Find("Master");
+  const Node* worker = roles.Find("Worker");
   const Node* leading = master != nullptr ? master : worker;
   const Node* pod_template = leading == nullptr ? nullptr : leading->Find("template");
   if (!job.TakeTemplate(pod_template, "pytorch", "spec.pytorchReplicaSpecs")) return;
   const Node* said = job.source().Find("nprocPerNode");
   if (said == nullptr) said = job.source().Walk({"elasticPolicy", "nProcPerNode"});
-  const int64_t processes = ProcessesPerNode(said, job.resources().gpus(), "nprocPerNode", builder);
-  job.SetLaunch(processes);
+  const int64_t machines = Replicas(master) + Replicas(worker);
+  const int64_t processes =
+      ProcessesPerNode(job.worker(), said, job.resources().gpus(), "nprocPerNode", builder);
+  job.SetLaunch({.machines = machines, .per_machine = processes});
   CompareTemplates(master, worker, builder);
   job.TakeRestartPolicy(*leading);
   job.TakeRunPolicy();
   TakeElasticPolicy(job);
-  job.Finish(Replicas(master) + Replicas(worker), processes);
+  job.Finish(machines, processes);
   job.resources().Write(builder);
 }
 
@@ -61,10 +64,16 @@ void ConvertTrainJob(const Node& document, JobBuilder& builder) {
     return;
   }
   const MachineResources resources(trainer->Find("resourcesPerNode"));
-  const int64_t processes = ProcessesPerNode(trainer->Find("numProcPerNode"), resources.gpus(),
-                                             "numProcPerNode", builder);
+  const int64_t processes = ProcessesPerNode(*trainer, trainer->Find("numProcPerNode"),
+                                             resources.gpus(), "numProcPerNode", builder);
+  const int64_t machines = CountAt(*trainer, "numNodes", 1, builder);
+  if (trainer->Find("numNodes") == nullptr && source->Find("runtimeRef") != nullptr) {
+    builder.Warn(
+        "the runtime says how many nodes there are, and it is not in this file: write "
+        "numMachines.");
+  }
   Node spec = Node::Map();
-  spec.Add("numMachines", Node::Integer(IntegerAt(*trainer, "numNodes").value_or(1)));
+  spec.Add("numMachines", Node::Integer(machines));
   spec.Add("processesPerMachine", Node::Integer(processes));
   for (const NodeMember& member : trainer->members()) {
     if (IsOneOf(member.key, {"image", "command", "args"})) {
@@ -76,7 +85,7 @@ void ConvertTrainJob(const Node& document, JobBuilder& builder) {
     }
   }
   const Node so_far = spec;
-  SetLaunch(so_far, spec, processes, builder);
+  SetLaunch(so_far, spec, {.machines = machines, .per_machine = processes}, builder);
   for (const NodeMember& member : source->members()) {
     if (member.key == "suspend") {
       spec.Add(member.key, member.value);

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "cli/convert/launcher_options.h"
-#include "core/plan/launcher.h"
+#include "core/plan/environment.h"
 
 namespace lockstep::convert {
 namespace {
@@ -15,6 +15,8 @@ constexpr std::string_view kNoNetwork =
 constexpr std::string_view kOfMpirun = "write it into the command, should it still be wanted.";
 constexpr std::string_view kOfHorovod =
     "write it into env by Horovod's own variable, as HOROVOD_FUSION_THRESHOLD.";
+constexpr std::string_view kPerPlace =
+    "it says how many processes run where: write numMachines and processesPerMachine.";
 constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
 
 constexpr auto kMpirun = std::to_array<KnownOption>({
@@ -39,10 +41,12 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"byslot bycore", 0, kNothing},
     {"bind-to-core bind-to-socket bind-to-none", 0, kOfMpirun},
     {"cpus-per-proc cpus-per-rank", 1, "write resourcesPerProcess.cpu."},
+    {"npersocket ppr", 1, kPerPlace, true},
+    {"rr grr", 0, kPerPlace, true},
     {"cpu-set cpu-list", 1, kOfMpirun},
     {"report-bindings display-map display-allocation display-devel-map", 0, kOfMpirun},
     {"display", 1, kOfMpirun},
-    {"rankfile rf", 1, kOfMpirun},
+    {"rankfile rf", 1, kPerPlace, true},
     {"oversubscribe nooversubscribe use-hwthread-cpus", 0, kNothing},
     {"allow-run-as-root", 0, kNothing},
     {"tag-output timestamp-output merge-stderr-to-stdout prepend-rank l q quiet v verbose d", 0,
@@ -59,7 +63,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"disable-auto-cleanup enable-recovery continuous", 0,
      "when a rank dies the whole gang restarts in place (failurePolicy)."},
     {"max-restarts", 1, "write failurePolicy.maxRestarts, which counts the job's restarts."},
-    {"configfile app", 1, "several programs in one job are not there: one TrainingJob each."},
+    {"configfile app", 1, "several programs in one job are not there: one TrainingJob each.", true},
     {"preload-files preload-file-dest-dir", 1, "files stand in the image or on volumes."},
     {"preload-binary", 0, "the program stands in the image."},
     {"pernode", 0, kUsed},
@@ -74,8 +78,9 @@ constexpr auto kHorovodrun = std::to_array<KnownOption>({
     {"hosts H", 1, kUsed},
     {"hostfile", 1, kUsed},
     {"min-np min-num-proc max-np max-num-proc slots-per-host slots", 1,
-     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on."},
-    {"host-discovery-script", 1, "machines come from Kubernetes."},
+     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on.", true},
+    {"host-discovery-script", 1,
+     "machines come from Kubernetes: write numMachines and processesPerMachine.", true},
     {"reset-limit elastic-timeout", 1, "the whole gang restarts in place (failurePolicy)."},
     {"blacklist-cooldown-range", 2, "failurePolicy says how often machines are replaced."},
     {"p ssh-port i ssh-identity-file", 1, kNoNetwork},
@@ -138,8 +143,8 @@ void ReadHosts(const std::string& text, Size& size, JobBuilder& builder) {
   } else if (const auto slot = ParseNumber<int64_t>(slots[0]); equal && slot && *slot > 0) {
     size.per_machine = *slot * repeated;
   } else {
-    builder.Remark(
-        "The hosts have unequal slots; every machine of a TrainingJob runs equally many "
+    builder.Warn(
+        "the hosts have unequal slots; every machine of a TrainingJob runs equally many "
         "processes.");
   }
 }
@@ -155,6 +160,10 @@ void ReadMapBy(const std::string& text, Size& size, JobBuilder& builder) {
     }
   }
   if (IsOneOf(text, {"slot", "core", ":OVERSUBSCRIBE"})) return;
+  if (text.starts_with("ppr:")) {
+    builder.Warn("mpirun: --map-by " + text + " is not carried over: " + std::string(kPerPlace));
+    return;
+  }
   builder.Remark("mpirun: --map-by " + text + " is not carried over: " + std::string(kOfMpirun));
 }
 
@@ -165,7 +174,9 @@ void ReadExport(const std::string& text, JobBuilder& builder) {
     const auto& env = builder.job.spec.env;
     const bool known = std::any_of(env.begin(), env.end(),
                                    [&](const core::EnvVar& entry) { return entry.name == text; });
-    if (!known) {
+    if (core::IsReserved(text)) {
+      builder.SetExport(text, "");
+    } else if (!known) {
       builder.Remark("mpirun: -x " + text +
                      " is not carried over: its value is that of the shell; "
                      "write it as env.");
@@ -228,12 +239,13 @@ void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuil
     return;
   }
   if (!size.total && !size.per_machine) {
-    builder.Remark(
+    builder.Warn(
         "mpirun says no number of processes, which means one for each slot or core that "
         "it finds: write processesPerMachine.");
   }
   builder.SetSize(size, "mpirun", {});
-  SetProgram(line, "", false, true, builder);
+  SetProgram(line, {.no_python = true}, builder);
+  builder.RemarkNoGpus("mpirun");
   core::Spec& spec = builder.job.spec;
   std::vector<std::string> launcher = {"mpirun"};
   if (size.total || size.per_machine) {
@@ -249,7 +261,7 @@ void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuil
 void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
   const size_t said_by_others = builder.error_count();
   const CommandLine line =
-      ReadLauncherOptions(arguments, {"horovodrun", Style::kWords, kHorovodrun}, {}, builder);
+      ReadLauncherOptions(arguments, {"horovodrun", Style::kArgparse, kHorovodrun}, {}, builder);
   if (builder.error_count() > said_by_others) return;
   for (const Option& option : line.options) {
     if (option.name == "np") {
@@ -260,8 +272,14 @@ void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, Job
       builder.RemarkHostfile(option.value);
     }
   }
+  if (!size.total && !size.per_machine) {
+    builder.Warn(
+        "horovodrun says no number of processes, which means what its hosts or an elastic job "
+        "have: write numMachines and processesPerMachine.");
+  }
   builder.SetSize(size, "horovodrun", {});
-  SetProgram(line, "", false, true, builder);
+  SetProgram(line, {.no_python = true}, builder);
+  builder.RemarkNoGpus("horovodrun");
   builder.job.spec.framework = core::Framework::kHorovod;
   builder.Remark(
       "the agents start the ranks, and serve what Horovod asks horovodrun for, over Gloo "

@@ -3,18 +3,19 @@
 
 #include "cli/convert/job_builder.h"
 #include "cli/convert/kubeflow_job.h"
+#include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 
 namespace lockstep::convert {
 namespace {
 
-int64_t Workers(const Node& source) {
+int64_t Workers(const Node& source, JobBuilder& builder) {
   const Node* groups = source.Walk({"rayClusterSpec", "workerGroupSpecs"});
   int64_t workers = 0;
   if (groups == nullptr) return 0;
   for (const Node& group : groups->items()) {
-    const int64_t replicas = IntegerAt(group, "replicas").value_or(1);
-    const int64_t at_most = IntegerAt(group, "maxReplicas").value_or(replicas);
+    const int64_t replicas = CountAt(group, "replicas", 1, builder);
+    const int64_t at_most = CountAt(group, "maxReplicas", replicas, builder);
     workers += std::clamp<int64_t>(std::max(replicas, at_most), 0, 1'000'000);
   }
   return workers;
@@ -23,10 +24,11 @@ int64_t Workers(const Node& source) {
 // The entrypoint as words, or as a shell's line where it holds more than one command.
 Node Command(const std::string& entrypoint) {
   std::vector<std::string> words = core::SplitShellWords(entrypoint);
-  const bool needs_shell = entrypoint.find_first_of(";|&<>$`*\n()") != std::string::npos;
+  const bool needs_shell = entrypoint.find_first_of(";|&<>$`*?[{~#!\n()") != std::string::npos;
   if (needs_shell) words = {"sh", "-c", entrypoint};
   Node command = Node::List();
-  for (const std::string& word : words) command.Append(Node::String(word));
+  // Ray runs the entrypoint, in which Kubernetes replaces nothing.
+  for (const std::string& word : words) command.Append(Node::String(core::EscapeVariables(word)));
   return command;
 }
 
@@ -43,7 +45,7 @@ void ConvertRayJob(const Node& document, JobBuilder& builder) {
                                      : "a Ray cluster that others run is none of this job's");
     return;
   }
-  if (const int64_t workers = Workers(source); workers > 0) {
+  if (const int64_t workers = Workers(source, builder); workers > 0) {
     builder.Error("spec.rayClusterSpec.workerGroupSpecs", document.position(),
                   "a Ray cluster of a head and up to " + std::to_string(workers) +
                       " workers is not there yet: its workers never end by themselves, so the job "

@@ -29,8 +29,12 @@ constexpr auto kContainer = std::to_array<KnownOption>({
 
 class BatchConverter {
  public:
-  BatchConverter(ScriptVariables variables, SlurmAllocation allocation, JobBuilder& builder)
-      : expander_(std::move(variables)), allocation_(std::move(allocation)), builder_(builder) {}
+  BatchConverter(ScriptVariables variables, SlurmAllocation allocation, const FileReader& read,
+                 JobBuilder& builder)
+      : expander_(std::move(variables)),
+        allocation_(std::move(allocation)),
+        read_(read),
+        builder_(builder) {}
 
   void ConvertScript(std::string_view text) {
     Read(text, 1);
@@ -63,6 +67,9 @@ class BatchConverter {
         InBlock(expanded, command, line);
       } else if (!command.after_pipe) {
         Command(std::move(expanded), command, line);
+      } else if (const auto words = Program(expanded);
+                 !words.empty() && RoleOf(words) == Role::kTraining) {
+        RefuseInput(line);
       }
     }
   }
@@ -83,6 +90,12 @@ class BatchConverter {
     } else if (role != Role::kQuiet) {
       LeftOut(source, line, "nobody knows whether the block around it runs.");
     }
+  }
+
+  void RefuseInput(int line) {
+    builder_.Error("", {line, 1},
+                   "the launch reads a standard input (a pipe, a file or a here-document), and no "
+                   "rank has one: let the program open a file, or name a script's file");
   }
 
   void LeftOut(const ScriptCommand& command, int line, const std::string& why) {
@@ -146,6 +159,11 @@ class BatchConverter {
     if (length > 0) Assign(word, command);
     const std::string name = length > 0 ? word.substr(0, length) : word;
     const std::string* value = expander_.Find(name);
+    if (name.starts_with("SLURM_N") || name.starts_with("SRUN_N")) {
+      builder_.Warn("line " + std::to_string(line) + " sets " + name +
+                    ", which may change how many processes srun starts: write numMachines and "
+                    "processesPerMachine.");
+    }
     if (name.starts_with("SLURM_") || name.starts_with("SRUN_") || name.starts_with("SBATCH_")) {
       return;
     }
@@ -247,6 +265,7 @@ class BatchConverter {
 
   // Whether srun starts it on all nodes, or the script on the first alone.
   void Start(const ExpandedCommand& command, bool by_srun) {
+    if (command.reads_input) return RefuseInput(0);
     const std::vector<std::string> words = Program(command);
     for (size_t i = 0; i + words.size() < command.words.size(); ++i) {
       const std::string& word = command.words[i];
@@ -286,7 +305,7 @@ class BatchConverter {
     const Size nodes =
         by_srun ? Size{.machines = allocation_.nodes, .per_machine = allocation_.GpusPerNode()}
                 : AllocatedSize(words);
-    if (!ConvertLauncher(words, nodes, nullptr, builder_)) {
+    if (!ConvertLauncher(words, nodes, read_, builder_)) {
       if (const std::string launcher = core::LauncherOf(words); !launcher.empty()) {
         builder_.Error("", {},
                        launcher + " stands behind " + words[0] +
@@ -299,12 +318,11 @@ class BatchConverter {
     if (builder_.error_count() == 0) Finish();
   }
 
-  // mpirun takes the allocation's tasks, deepspeed and horovodrun its nodes.
+  // mpirun and horovodrun take the allocation's tasks, others its nodes.
   Size AllocatedSize(const std::vector<std::string>& words) const {
-    if (core::LauncherOf(words) == "deepspeed") {
-      return {.machines = allocation_.nodes, .per_machine = allocation_.GpusPerNode()};
-    }
-    return allocation_.TaskSize();
+    const std::string launcher = core::LauncherOf(words);
+    if (core::IsMpirun(launcher) || launcher == "horovodrun") return allocation_.TaskSize();
+    return {.machines = allocation_.nodes, .per_machine = allocation_.GpusPerNode()};
   }
 
   std::vector<std::string> WithoutContainer(const std::vector<std::string>& words) {
@@ -341,7 +359,7 @@ class BatchConverter {
   }
 
   void Program(const std::vector<std::string>& words, bool by_srun) {
-    builder_.job.spec.command = words;
+    builder_.SetCommand(words);
     if (!by_srun) {
       builder_.Remark(
           "The script starts the program without srun, so once, on the first of its "
@@ -349,9 +367,17 @@ class BatchConverter {
       return;
     }
     builder_.SetSize(allocation_.TaskSize(), "srun", {});
-    builder_.Remark(
-        "The program reads RANK and LOCAL_RANK in place of SLURM_PROCID and "
-        "SLURM_LOCALID, WORLD_SIZE in place of SLURM_NTASKS.");
+    const std::string variables =
+        "RANK and LOCAL_RANK in place of SLURM_PROCID and SLURM_LOCALID, WORLD_SIZE in place of "
+        "SLURM_NTASKS.";
+    if (std::any_of(words.begin(), words.end(), [](const std::string& word) {
+          return word.find("$SLURM_") != std::string::npos ||
+                 word.find("${SLURM_") != std::string::npos;
+        })) {
+      builder_.Warn("no SLURM_ variable is set here: write " + variables);
+    } else {
+      builder_.Remark("The program reads " + variables);
+    }
     builder_.Warn(
         "a program that joins by MPI needs framework: Mpi, with mpi.start: Pmi for MPICH and Intel "
         "MPI, Pmix for Open MPI; else each process would be a world of its own, and the job would "
@@ -378,12 +404,12 @@ class BatchConverter {
   }
 
   void Finish() {
-    builder_.job.spec.command = core::FromShell(builder_.job.spec.command);
+    allocation_.WarnOfNamedNodes(builder_);
     const int32_t machines = builder_.job.spec.num_machines;
     if (allocation_.nodes && *allocation_.nodes != machines) {
-      builder_.Remark("The script asks for " + std::to_string(*allocation_.nodes) +
-                      " nodes, what it starts uses " + std::to_string(machines) +
-                      ": numMachines is " + std::to_string(machines) + ".");
+      builder_.Warn("the script asks for " + std::to_string(*allocation_.nodes) +
+                    " nodes, what it starts uses " + std::to_string(machines) +
+                    ": numMachines is " + std::to_string(machines) + ".");
     }
     WriteSlurmResources(allocation_, builder_);
   }
@@ -394,6 +420,7 @@ class BatchConverter {
 
   Expander expander_;
   SlurmAllocation allocation_;
+  const FileReader& read_;
   JobBuilder& builder_;
   std::vector<Candidate> candidates_;
   int shells_ = 0;
@@ -442,9 +469,9 @@ ScriptVariables VariablesOf(const SlurmAllocation& allocation, const std::string
   const auto nodes = sized ? std::optional(allocation.Nodes()) : std::nullopt;
   set("SLURM_NNODES", nodes);
   set("SLURM_JOB_NUM_NODES", nodes);
-  const auto tasks = allocation.tasks ? allocation.tasks
-                     : nodes          ? std::optional(*nodes * allocation.TasksPerNode())
-                                      : std::nullopt;
+  const auto tasks = allocation.Tasks() ? allocation.Tasks()
+                     : nodes            ? std::optional(*nodes * allocation.TasksPerNode())
+                                        : std::nullopt;
   set("SLURM_NTASKS", tasks);
   set("SLURM_NPROCS", tasks);
   set("SLURM_NTASKS_PER_NODE", allocation.tasks_per_node);
@@ -462,18 +489,19 @@ bool IsSbatch(std::string_view text) {
          text.find("\n" + std::string(kDirective)) != std::string_view::npos;
 }
 
-void ConvertSbatch(std::string_view text, JobBuilder& builder) {
+void ConvertSbatch(std::string_view text, const FileReader& read, JobBuilder& builder) {
   if (const std::optional<core::Problem> problem = core::CheckText(text)) {
     builder.Error("", {problem->line, problem->column}, problem->message);
     return;
   }
   SlurmAllocation allocation = ReadDirectives(text, builder);
   ScriptVariables variables = VariablesOf(allocation, builder.job.metadata.name);
-  BatchConverter(std::move(variables), std::move(allocation), builder).ConvertScript(text);
+  BatchConverter(std::move(variables), std::move(allocation), read, builder).ConvertScript(text);
 }
 
-void ConvertSrun(const std::vector<std::string>& command, JobBuilder& builder) {
-  BatchConverter({}, {}, builder).ConvertLine(command);
+void ConvertSrun(const std::vector<std::string>& command, const FileReader& read,
+                 JobBuilder& builder) {
+  BatchConverter({}, {}, read, builder).ConvertLine(command);
 }
 
 }  // namespace lockstep::convert

@@ -5,22 +5,13 @@
 #include "cli/convert/command_role.h"
 #include "cli/convert/job_builder.h"
 #include "cli/convert/kubeflow_job.h"
+#include "cli/convert/script.h"
 #include "core/model/roles.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 
 namespace lockstep::convert {
 namespace {
-
-// The one command that a container's shell line holds; the words themselves where it is none.
-std::vector<std::string> WithoutShell(const std::vector<std::string>& words) {
-  if (words.size() < 3 || !IsShell(core::BaseName(words[0]))) return words;
-  return words[1].ends_with('c') ? core::SplitShellWords(words[2]) : words;
-}
-
-bool IsSeparator(const std::string& word) {
-  return word.size() == 1 && std::string_view(";|&\n()").find(word[0]) != std::string_view::npos;
-}
 
 const Node* FirstContainer(const Node* role) {
   const Node* containers =
@@ -43,17 +34,53 @@ void AddLauncherEnv(const Node& launcher, Node& worker, JobBuilder& builder) {
   }
 }
 
+// The container's variables, as kubelet and a shell replace them.
+core::Variables VariablesOf(const Node& container) {
+  core::Variables variables;
+  const Node* env = container.Find("env");
+  if (env == nullptr) return variables;
+  for (const Node& entry : env->items()) {
+    if (entry.Find("value") == nullptr) continue;
+    variables.emplace_back(TextAt(entry, "name"),
+                           core::ExpandVariables(TextAt(entry, "value"), variables));
+  }
+  return variables;
+}
+
+// The words of the one command in a shell's script. Errors: more than one.
+std::vector<std::string> ShellWords(const Node& launcher, const std::string& text,
+                                    JobBuilder& builder) {
+  const core::Variables variables = VariablesOf(launcher);
+  const Script script = ReadScript(core::ExpandVariables(text, variables));
+  if (script.problem || script.commands.size() != 1) {
+    builder.Error("spec.mpiReplicaSpecs.Launcher", launcher.position(),
+                  "its shell's script does more than start one launcher; write the launcher's line "
+                  "as its command");
+    return {};
+  }
+  const ExpandedCommand command =
+      Expander(ScriptVariables(variables.begin(), variables.end())).Expand(script.commands[0].text);
+  if (command.redirected) {
+    builder.Remark("The launcher's redirections are not carried over: the console has its output.");
+  }
+  for (const std::string& unknown : command.unknown) {
+    builder.Warn("the launcher's script does not say what " + unknown +
+                 " is, and no shell runs the command: write the value.");
+  }
+  return command.words;
+}
+
 // The launcher's own line. Errors: none that can be read.
 std::vector<std::string> LauncherLine(const Node& launcher, JobBuilder& builder) {
-  std::vector<std::string> words = WithoutShell(CommandOf(launcher));
-  const bool several = std::any_of(words.begin(), words.end(), IsSeparator);
-  const std::string name = core::LauncherOf(words);
-  if (several || name.empty()) {
+  std::vector<std::string> words = CommandOf(launcher);
+  if (words.size() > 2 && IsShell(core::BaseName(words[0])) && words[1].ends_with('c')) {
+    words = ShellWords(launcher, words[2], builder);
+    if (words.empty()) return {};
+  }
+  if (core::LauncherOf(words).empty()) {
     builder.Error("spec.mpiReplicaSpecs.Launcher", launcher.position(),
-                  several ? "its shell's script does more than start one launcher; write the "
-                            "launcher's line as its command"
-                          : "its command is no mpirun, horovodrun or deepspeed that can be read; "
-                            "write the launcher's line as its command");
+                  "its command is no mpirun, horovodrun or deepspeed that can be read; write the "
+                  "launcher's line as its command");
     return {};
   }
   return words;
@@ -78,7 +105,7 @@ void ConvertMachines(KubeflowJob& job, const Node* role, int64_t machines, const
   if (!job.TakeTemplate(role == nullptr ? nullptr : role->Find("template"), container, path)) {
     return;
   }
-  job.SetLaunch(1);
+  job.SetLaunch({.machines = machines, .per_machine = 1});
   job.TakeRestartPolicy(*role);
   job.TakeRunPolicy();
   job.Finish(machines, 1);
@@ -118,8 +145,9 @@ void AddTensorFlowRoles(const Node* chief, const Node* worker, const Node& serve
 void ConvertMpiJob(const Node& document, JobBuilder& builder) {
   KubeflowJob job(document, builder);
   const Node& source = job.source();
-  const Node* launcher = source.Walk({"mpiReplicaSpecs", "Launcher"});
-  const Node* worker = source.Walk({"mpiReplicaSpecs", "Worker"});
+  const Node roles = RolesOf(source.Find("mpiReplicaSpecs"), {"Launcher", "Worker"}, builder);
+  const Node* launcher = roles.Find("Launcher");
+  const Node* worker = roles.Find("Worker");
   const Node* launching = FirstContainer(launcher);
   if (launching == nullptr) {
     builder.Error("spec.mpiReplicaSpecs", document.position(),
@@ -141,11 +169,12 @@ void ConvertMpiJob(const Node& document, JobBuilder& builder) {
   }
   const bool launcher_works = worker == nullptr || TrueAt(source, "runLauncherAsWorker");
   const int64_t machines = Replicas(worker) + (launcher_works ? 1 : 0);
-  const int64_t slots = ProcessesPerNode(source.Find("slotsPerWorker"), job.resources().gpus(),
-                                         "slotsPerWorker", builder);
+  const int64_t slots = ProcessesPerNode(job.worker(), source.Find("slotsPerWorker"),
+                                         job.resources().gpus(), "slotsPerWorker", builder);
   job.Finish(machines, slots);
   builder.StandAt(launching->position());
-  if (!ConvertLauncher(line, {.machines = machines, .per_machine = slots}, nullptr, builder)) {
+  builder.KeepReferences();
+  if (!ConvertLauncher(line, {.machines = machines, .per_machine = slots}, {}, builder)) {
     builder.Error("spec.mpiReplicaSpecs.Launcher", launching->position(),
                   core::LauncherOf(line) + " stands behind " + line[0] + "; write it first");
   }
@@ -154,10 +183,9 @@ void ConvertMpiJob(const Node& document, JobBuilder& builder) {
 
 void ConvertTfJob(const Node& document, JobBuilder& builder) {
   KubeflowJob job(document, builder);
-  const Node* replicas = job.source().Find("tfReplicaSpecs");
-  const auto role = [&](const char* name) {
-    return replicas == nullptr ? nullptr : replicas->Find(name);
-  };
+  const Node roles = RolesOf(job.source().Find("tfReplicaSpecs"),
+                             {"Chief", "Master", "Worker", "PS", "Evaluator"}, builder);
+  const auto role = [&](const char* name) { return roles.Find(name); };
   if (role("Evaluator") != nullptr) {
     builder.Remark(
         "The Evaluator is not carried over: write it as a TrainingJob of its own, which "
@@ -196,7 +224,8 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
 
 void ConvertJaxJob(const Node& document, JobBuilder& builder) {
   KubeflowJob job(document, builder);
-  const Node* worker = job.source().Walk({"jaxReplicaSpecs", "Worker"});
+  const Node roles = RolesOf(job.source().Find("jaxReplicaSpecs"), {"Worker"}, builder);
+  const Node* worker = roles.Find("Worker");
   builder.Remark(
       "COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES and PROCESS_ID are not set: "
       "write jax.distributed.initialize() without arguments, which finds its peers.");

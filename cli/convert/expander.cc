@@ -116,7 +116,9 @@ class WordReader {
     if (!in_word_) return;
     if (skip_word_) {
       skip_word_ = false;  // what a redirection names
+      if (from_input_ && word_ != "/dev/null") command_.reads_input = true;
     } else {
+      if (is_pattern_) Tell(word_.substr(Splits() ? 0 : AssignedName(word_) + 1));
       if (command_.assignments == command_.words.size() && AssignedName(word_) > 0) {
         ++command_.assignments;
       }
@@ -124,6 +126,26 @@ class WordReader {
     }
     word_.clear();
     in_word_ = false;
+    is_pattern_ = false;
+  }
+
+  // Whether a shell makes something else of the unquoted character here: ~ at the front of a word
+  // or value, names of files of *, ? and [...], several words of {a,b} and {1..3}.
+  bool StartsPattern(char c) const {
+    const bool is_assignment = AssignedName(word_) > 0;  // as an argument, too, in bash
+    const bool is_value = is_assignment && !Splits();
+    if (c == '~') {
+      return word_.empty() || (is_assignment && (word_.back() == '=' || word_.back() == ':'));
+    }
+    if (is_value) return false;
+    const std::string_view rest = text_.substr(at_, text_.find_first_of(" \t\n", at_) - at_);
+    if (c == '[') return rest.find(']') != std::string_view::npos && rest != "[[" && rest != "[";
+    if (c == '{') {
+      const std::string_view inner = rest.substr(0, rest.find('}'));
+      return inner.size() < rest.size() && (inner.find(',') != std::string_view::npos ||
+                                            inner.find("..") != std::string_view::npos);
+    }
+    return c == '*' || c == '?';
   }
 
   // Values are not split behind NAME=.
@@ -156,6 +178,7 @@ class WordReader {
     } else if (c == '(' && !Splits()) {
       Unknown(std::min(EndOfQuoted(text_, at_), text_.size()));
     } else {
+      is_pattern_ = is_pattern_ || StartsPattern(c);
       Add(text_.substr(at_, 1));
       ++at_;
     }
@@ -176,6 +199,10 @@ class WordReader {
   // An unquoted substitution: its blanks part words.
   void Insert() {
     size_t end = at_;
+    const char next = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    if (text_[at_] == '$' && (next == '\'' || next == '"')) {  // $'\n'
+      return Unknown(std::min(EndOfQuoted(text_, at_ + 1), text_.size()));
+    }
     const std::optional<std::string> value = Substitute(text_, &end, 0);
     if (!value) return Unknown(end);
     at_ = end;
@@ -184,6 +211,7 @@ class WordReader {
       if (IsShellBlank(c)) {
         FinishWord();
       } else {
+        is_pattern_ = is_pattern_ || c == '*' || c == '?';
         Add(std::string_view(&c, 1));
       }
     }
@@ -197,9 +225,11 @@ class WordReader {
       in_word_ = false;
     }
     FinishWord();
+    const size_t start = at_;
     while (at_ < text_.size() &&
            std::string_view("<>&|").find(text_[at_]) != std::string_view::npos)
       ++at_;
+    from_input_ = text_.substr(start, at_ - start).find('<') != std::string_view::npos;
     skip_word_ = true;
     command_.redirected = true;
   }
@@ -291,6 +321,8 @@ class WordReader {
   std::string word_;
   bool in_word_ = false;
   bool skip_word_ = false;
+  bool from_input_ = false;  // the redirection is <
+  bool is_pattern_ = false;  // the word holds what a shell works on
   ExpandedCommand command_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/model/json.h"
 #include "core/model/parse.h"
+#include "core/model/shortcuts.h"
 #include "core/plan/environment.h"
 #include "core/text/limited_text.h"
 #include "core/validate/validate.h"
@@ -42,7 +43,16 @@ void JobBuilder::Error(std::string path, Position position, std::string message)
                        .message = std::move(message)});
 }
 
-void JobBuilder::SetEnv(const std::string& name, std::string value) {
+std::string JobBuilder::Literal(const std::string& text) const {
+  return keeps_references_ ? text : core::EscapeVariables(text);
+}
+
+void JobBuilder::SetCommand(const std::vector<std::string>& words) {
+  job.spec.command.clear();
+  for (const std::string& word : words) job.spec.command.push_back(Literal(word));
+}
+
+void JobBuilder::SetEnv(const std::string& name, const std::string& value) {
   std::vector<core::EnvVar>& env = job.spec.env;
   auto entry = std::find_if(env.begin(), env.end(),
                             [&](const core::EnvVar& known) { return known.name == name; });
@@ -50,21 +60,21 @@ void JobBuilder::SetEnv(const std::string& name, std::string value) {
     entry = env.emplace(env.end());
     entry->name = name;
   }
-  entry->value = std::move(value);
+  entry->value = Literal(value);
 }
 
-void JobBuilder::SetExport(const std::string& name, std::string value) {
+void JobBuilder::SetExport(const std::string& name, const std::string& value) {
   if (core::IsReserved(name)) {
     Remark("env " + name + " is not carried over: every process is given its own.");
   } else {
-    SetEnv(name, std::move(value));
+    SetEnv(name, value);
   }
 }
 
 void JobBuilder::RemarkHostfile(const std::string& file) {
-  Remark("The host file " + file +
-         " was not read: write numMachines as the number of its hosts, processesPerMachine as the "
-         "slots of one.");
+  Warn("the host file " + file +
+       " was not read: write numMachines as the number of its hosts, processesPerMachine as the "
+       "slots of one.");
 }
 
 void JobBuilder::SetMachines(int64_t machines, const std::string& what, Position position) {
@@ -121,9 +131,15 @@ void JobBuilder::SetSize(const Size& size, const std::string& launcher, Position
   if (!machines) {
     machines = 1;
     if (*size.total > 1) {
-      Remark(launcher + " says " + total +
-             " processes, not on how many machines: all are on one here. Write numMachines, and "
-             "processesPerMachine as what one of them runs.");
+      const std::string remark =
+          launcher + " says " + total +
+          " processes, not on how many machines: all are on one here. Write numMachines, and "
+          "processesPerMachine as what one of them runs.";
+      if (launcher == "srun") {
+        Warn(remark);
+      } else {
+        Remark(remark);
+      }
     }
   }
   SetTotal(*size.total, *machines, "processes", position);
@@ -136,7 +152,11 @@ ConvertResult JobBuilder::Finish() const {
   if (!core::HasErrors(problems_)) {
     // What a job may hold at most is asked when it is read.
     std::vector<core::Problem> found = core::ParseYaml(yaml).problems;
-    if (!core::HasErrors(found)) found = core::Validate(job, core::Target::kLocal);
+    if (!core::HasErrors(found)) {
+      core::TrainingJob whole = job;
+      if (whole.spec.image.empty()) whole.spec.image = "image";
+      found = core::Validate(whole, core::Target::kCluster);
+    }
     for (core::Problem& problem : found) {
       if (problem.severity != core::Severity::kError) continue;
       problem.line = problem.column = 0;  // of a file that nobody has
@@ -145,6 +165,11 @@ ConvertResult JobBuilder::Finish() const {
   }
   if (core::HasErrors(result.problems)) return result;
   for (const std::string& warning : warnings_) result.yaml += Comment(core::Printable(warning));
+  if (!asks_for_no_gpus_.empty() && !core::AsksForGpus(job.spec)) {
+    result.yaml += Comment(asks_for_no_gpus_ +
+                           " asks nobody for GPUs, so this job has none: write "
+                           "resourcesPerProcess: {gpu: 1} if each process uses one.");
+  }
   const size_t shown = std::min(remarks_.size(), kMostRemarks);
   for (size_t i = 0; i < shown; ++i) result.yaml += Comment(core::Printable(remarks_[i]));
   if (shown < remarks_.size()) {
@@ -154,9 +179,14 @@ ConvertResult JobBuilder::Finish() const {
   return result;
 }
 
-std::optional<int64_t> IntegerAt(const Node& map, std::string_view key) {
+int64_t CountAt(const Node& map, std::string_view key, int64_t standard, JobBuilder& builder) {
   const Node* node = map.Find(key);
-  return node == nullptr ? std::nullopt : ParseNumber<int64_t>(node->text());
+  if (node == nullptr || node->IsNull()) return standard;
+  const std::optional<int64_t> number =
+      node->IsScalar() ? ParseNumber<int64_t>(node->text()) : std::nullopt;
+  if (number) return *number;
+  builder.Error(std::string(key), node->position(), "must be a whole number");
+  return standard;
 }
 
 std::string TextAt(const Node& map, std::string_view key) {

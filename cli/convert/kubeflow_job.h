@@ -3,6 +3,7 @@
 #define LOCKSTEP_CLI_CONVERT_KUBEFLOW_JOB_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -40,12 +41,14 @@ class KubeflowJob {
   void SetMaxRestarts(const Node& value);
 
   // The launcher of the worker's command starts the machine's other processes itself.
-  void SetLaunch(int64_t processes);
+  void SetLaunch(const Size& size);
 
   // Reads all of it into builder().job. Its resources are not set yet: WriteResources.
   void Finish(int64_t machines, int64_t processes);
 
  private:
+  void TakePodFields(Node& pod);
+
   const Node& document_;
   JobBuilder& builder_;
   Node source_ = Node::Map();
@@ -59,12 +62,21 @@ class KubeflowJob {
 // Leaves out what Lockstep sets for every process.
 Node CleanEnv(const Node& env, JobBuilder& builder);
 
-// Processes per node. `auto` and `gpu` stand for one process for each requested GPU.
-int64_t ProcessesPerNode(const Node* said, int64_t gpus, const char* what, JobBuilder& builder);
+// Processes per node, as the torchrun in the command of `holder` counts them: its own option, then
+// `said`, and `auto` where neither says it. `auto` and `gpu` stand for one process for each
+// requested GPU. Without torchrun it is one process unless `said` says more.
+int64_t ProcessesPerNode(const Node& holder, const Node* said, int64_t gpus, const char* what,
+                         JobBuilder& builder);
 
 // A launcher in the command starts the machine's other processes itself: sets spec.launch.
-// Errors: a launcher that can't join the machines of a job.
-void SetLaunch(const Node& holder, Node& spec, int64_t processes, JobBuilder& builder);
+// Errors: a launcher that can't join the machines of a job, options that contradict the job, and
+// variables of the operator's that a launcher doesn't find here.
+void SetLaunch(const Node& holder, Node& spec, const Size& size, JobBuilder& builder);
+
+// The roles of a job by the names in `known`, which Kubeflow takes in upper and lower case. Errors:
+// another name, a number of replicas that is none.
+Node RolesOf(const Node* replicas, std::initializer_list<std::string_view> known,
+             JobBuilder& builder);
 
 // Reads a document of `source`'s metadata and `spec` as any TrainingJob is read.
 void ReadSpec(const Node& source, Node spec, JobBuilder& builder);

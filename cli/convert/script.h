@@ -36,6 +36,7 @@ struct ExpandedCommand {
   std::vector<std::string> unknown;  // what has no value in the script: "$DATA", "$(hostname)"
   size_t assignments = 0;            // words at the front that are NAME=value
   bool redirected = false;
+  bool reads_input = false;  // a file other than /dev/null, or a here-document
 
   // The first unknown that stands in `word`; empty when there is none.
   std::string UnknownIn(std::string_view word) const;
@@ -44,8 +45,8 @@ struct ExpandedCommand {
 using ScriptVariables = std::map<std::string, std::string, std::less<>>;
 
 // Replaces $NAME, ${NAME}, ${NAME:-value}, and $((arithmetic)); anything else that a shell would
-// replace is kept as written, and told as unknown. Holds the variables of one script, in the order
-// in which it sets them. The texts that it makes have a limit in all.
+// replace, as ~/data, *.tar or {1,2}, is kept as written, and told as unknown. Holds the variables
+// of one script, in the order in which it sets them. The texts that it makes have a limit in all.
 class Expander {
  public:
   explicit Expander(ScriptVariables variables) : variables_(std::move(variables)) {}

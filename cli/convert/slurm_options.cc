@@ -18,11 +18,19 @@ constexpr std::string_view kVolumes = "write volumes and mounts in the template.
 constexpr std::string_view kWhen = "jobs begin when their machines are there; `suspend` holds one.";
 constexpr std::string_view kOwner = "who submits is the cluster's business.";
 
+constexpr std::string_view kEnvironment = "a job's environment stands in its env alone.";
+constexpr std::string_view kInImage = "it belongs into the image or the command.";
+constexpr std::string_view kPerSocket =
+    "nodes decide how many processes that makes: write numMachines and processesPerMachine.";
+
+// What sbatch and srun both have, in the words of either.
 constexpr auto kSlurm = std::to_array<KnownOption>({
     {"nodes N", 1, kUsed},
     {"ntasks n", 1, kUsed},
     {"ntasks-per-node tasks-per-node", 1, kUsed},
+    {"ntasks-per-gpu", 1, kUsed},
     {"cpus-per-task c", 1, kUsed},
+    {"cpus-per-gpu", 1, kUsed},
     {"gpus G", 1, kUsed},
     {"gpus-per-node", 1, kUsed},
     {"gpus-per-task", 1, kUsed},
@@ -34,46 +42,42 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"signal", 1, kUsed},
     {"requeue", 0, kUsed},
     {"no-requeue", 0, kUsed},
-    {"exclusive", 0, kUsed},
+    {"exclusive", kAttached, kUsed},
     {"job-name J", 1, kUsed},
     {"chdir D container-workdir", 1, kUsed},
     {"array a", 1, kUsed},
     {"container-image", 1, kUsed},
-    {"multi-prog", 0, kUsed},
+    {"input i", 1, kUsed},
+    {"nodelist w", 1, kUsed},
+    {"nodefile F", 1, kUsed},
     {"mpi", 1,
      "a program that calls MPICH or Intel MPI wants framework: Mpi with mpi.start: Pmi, one that "
-     "calls "
-     "Open MPI mpi.start: Pmix."},
+     "calls Open MPI mpi.start: Pmix."},
     {"partition p", 1, kQueue},
     {"account A qos q reservation wckey licenses L clusters M cluster", 1, kQueue},
-    {"nice", 0, kQueue},
+    {"nice", kAttached, kQueue},
     {"priority", 1, kQueue},
-    {"constraint C prefer cluster-constraint tmp", 1, kWhichNodes},
-    {"nodelist w exclude x nodefile F", 1, kWhichNodes},
+    {"constraint C prefer cluster-constraint tmp exclude x", 1, kWhichNodes},
     {"switches", 1, "write placement.topologyKey."},
     {"contiguous spread-job use-min-nodes", 0, "write placement.topologyKey."},
-    {"output o error e input i open-mode", 1, kOutput},
-    {"label l unbuffered u verbose v quiet Q parsable no-bell bell", 0, kNothing},
+    {"output o error e open-mode", 1, kOutput},
+    {"verbose v quiet Q no-bell bell", 0, kNothing},
     {"mail-type mail-user", 1, "watch status.state, or the operator's metrics."},
-    {"dependency d begin b deadline", 1, kWhen},
-    {"hold H wait W test-only", 0, kWhen},
-    {"export", 1, "a job's environment stands in its env alone."},
-    {"export-file", 1, "a job's environment stands in its env alone."},
-    {"get-user-env preserve-env E", 0, "a job's environment stands in its env alone."},
-    {"cpu-bind mem-bind gpu-bind hint distribution m threads-per-core cores-per-socket "
-     "sockets-per-node ntasks-per-socket ntasks-per-core extra-node-info B mincpus cpu-freq "
-     "gres-flags core-spec S thread-spec accel-bind",
+    {"dependency d begin b deadline delay-boot", 1, kWhen},
+    {"hold H test-only", 0, kWhen},
+    {"export export-file", 1, kEnvironment},
+    {"cpu-bind mem-bind gpu-bind tres-bind hint distribution m threads-per-core cores-per-socket "
+     "sockets-per-node ntasks-per-core extra-node-info B mincpus cpu-freq gres-flags core-spec S "
+     "thread-spec accel-bind",
      1, kBinding},
-    {"ntasks-per-gpu gpus-per-socket cpus-per-gpu", 1,
-     "write processesPerMachine and resourcesPerProcess."},
-    {"gpu-freq profile acctg-freq power network comment mcs-label bb bbf", 1,
-     "nothing here is like it."},
-    {"propagate", 0, kNothing},
-    {"overlap overcommit O oversubscribe s exact immediate I pty x11 X kill-on-bad-exit K", 0,
-     kNothing},
-    {"no-kill k", 0, "when a machine is lost it is replaced (failurePolicy)."},
-    {"wait-all-nodes", 1, kNothing},
-    {"task-prolog task-epilog prolog epilog bcast", 1, "it belongs into the image or the command."},
+    {"ntasks-per-socket gpus-per-socket", 1, kPerSocket, true},
+    {"tres-per-task", 1, "write resourcesPerProcess.", true},
+    {"gpu-freq profile acctg-freq power network comment mcs-label bb bbf extra container", 1,
+     kNotHere},
+    {"propagate", kAttached, kNothing},
+    {"overcommit O oversubscribe s", 0, kNothing},
+    {"immediate I x11", kAttached, kNothing},
+    {"no-kill k", kAttached, "when a machine is lost it is replaced (failurePolicy)."},
     {"container-mounts", 1, kVolumes},
     {"container-name container-save container-env", 1, "a pod's container is made new each time."},
     {"container-mount-home no-container-mount-home container-remap-root no-container-remap-root "
@@ -81,6 +85,31 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
      0, "write the container's settings in the template."},
     {"uid gid jobid", 1, kOwner},
     {"reboot", 0, kOwner},
+});
+
+constexpr auto kSbatch = std::to_array<KnownOption>({
+    {"wait W", 0, kWhen},
+    {"parsable ignore-pbs", 0, kNothing},
+    {"wait-all-nodes", 1, kNothing},
+    {"get-user-env", kAttached, kEnvironment},
+    {"batch", 1, kWhichNodes},
+    {"kill-on-invalid-dep", 1, kWhen},
+    {"wrap", 1, "write the command."},
+});
+
+constexpr auto kSrun = std::to_array<KnownOption>({
+    {"multi-prog", 0, kUsed},
+    {"wait W", 1, "when a rank ends, failurePolicy says what the others do."},
+    {"kill-on-bad-exit K", kAttached, kNothing},
+    {"label l unbuffered u overlap exact disable-status X interactive", 0, kNothing},
+    {"pty", kAttached, kNothing},
+    {"no-allocate Z", 0, kOwner},
+    {"preserve-env E", 0, kEnvironment},
+    {"task-prolog task-epilog prolog epilog", 1, kInImage},
+    {"bcast send-libs", kAttached, kInImage},
+    {"relative r threads T treewidth slurmd-debug bcast-exclude", 1, kNotHere},
+    {"compress resv-ports", kAttached, kNothing},
+    {"het-group", 1, "unequal parts of one job are not there: write one TrainingJob each.", true},
 });
 
 constexpr int64_t kMinute = 60;
@@ -144,28 +173,30 @@ class SlurmOptions {
     if (name == "nodes") return Nodes(option);
     for (const auto& [known, count] : counts_) {
       if (known != name) continue;
-      allocation_.*count = CountOf({name, option.value}, position_, builder_);
+      allocation_.*count = CountOf(option, position_, builder_);
       return;
     }
     if (name.starts_with("gpus")) return Gpus(option);
-    if (name == "gres") return Gres(option.value);
+    if (name == "gres") return Gres(option);
     if (name.starts_with("mem")) return Memory(option);
     Other(option);
   }
 
  private:
   static constexpr std::array<
-      std::pair<std::string_view, std::optional<int64_t> SlurmAllocation::*>, 3>
+      std::pair<std::string_view, std::optional<int64_t> SlurmAllocation::*>, 5>
       counts_ = {{{"ntasks", &SlurmAllocation::tasks},
                   {"ntasks-per-node", &SlurmAllocation::tasks_per_node},
-                  {"cpus-per-task", &SlurmAllocation::cpus_per_task}}};
+                  {"ntasks-per-gpu", &SlurmAllocation::tasks_per_gpu},
+                  {"cpus-per-task", &SlurmAllocation::cpus_per_task},
+                  {"cpus-per-gpu", &SlurmAllocation::cpus_per_gpu}}};
 
   // 4, or 2-4 of a job that takes what it gets.
   void Nodes(const Option& option) {
     const size_t dash = option.value.find('-');
     const std::string most =
         dash == std::string::npos ? option.value : option.value.substr(dash + 1);
-    allocation_.nodes = CountOf({option.name, most}, position_, builder_);
+    allocation_.nodes = CountOf({option.name, most, option.said}, position_, builder_);
     if (dash != std::string::npos) {
       builder_.Remark(Said(option) + ": the job runs on " + most + " machines always.");
     }
@@ -176,7 +207,7 @@ class SlurmOptions {
     const size_t colon = option.value.rfind(':');
     const std::string count =
         colon == std::string::npos ? option.value : option.value.substr(colon + 1);
-    const auto gpus = CountOf({option.name, count}, position_, builder_);
+    const auto gpus = CountOf({option.name, count, option.said}, position_, builder_, 0);
     (option.name == "gpus"            ? allocation_.gpus
      : option.name == "gpus-per-node" ? allocation_.gpus_per_node
                                       : allocation_.gpus_per_task) = gpus;
@@ -189,18 +220,20 @@ class SlurmOptions {
   }
 
   // gpu:4, gpu:a100:4, gpu, and others behind commas
-  void Gres(const std::string& text) {
-    for (const std::string& each : Parts(text, ',')) {
+  void Gres(const Option& option) {
+    for (const std::string& each : Parts(option.value, ',')) {
+      if (each == "none") continue;
       const std::vector<std::string> parts =
           Parts(std::string_view(each).substr(0, each.find('(')), ':');
       if (parts[0] != "gpu") {
-        builder_.Remark(std::string(launcher_) + ": --gres " + each +
+        builder_.Remark(std::string(launcher_) + ": " + option.said + " " + each +
                         " is not carried over: write resourcesPerMachine.");
         continue;
       }
       const bool has_count = parts.size() > 1 && !parts.back().empty() && IsDigit(parts.back()[0]);
-      allocation_.gpus_per_node = has_count ? CountOf({"gres", parts.back()}, position_, builder_)
-                                            : std::optional<int64_t>(1);
+      allocation_.gpus_per_node =
+          has_count ? CountOf({option.name, parts.back(), option.said}, position_, builder_, 0)
+                    : std::optional<int64_t>(1);
       if (parts.size() > (has_count ? 2U : 1U)) KindOfGpus(parts[1]);
     }
   }
@@ -213,7 +246,7 @@ class SlurmOptions {
     }
     const std::string memory = ReadMemory(option.value);
     if (memory.empty()) {
-      builder_.Error(option.name, position_,
+      builder_.Error(option.said, position_,
                      "\"" + option.value + "\" is no amount of memory, as in 64G or 64000 (MiB)");
       return;
     }
@@ -245,8 +278,14 @@ class SlurmOptions {
       builder_.job.metadata.name = JobName(option.value);
     } else if (name == "chdir") {
       spec.working_dir = option.value;
+    } else if (name == "nodelist" || name == "nodefile") {
+      allocation_.named_nodes = Said(option);
+      builder_.Remark(std::string(launcher_) + ": " + Said(option) +
+                      " is not carried over: " + std::string(kWhichNodes));
+    } else if (name == "input") {
+      Input(option);
     } else if (name == "array") {
-      builder_.Remark("--array " + option.value +
+      builder_.Remark(Said(option) +
                       " is not carried over: this is one job; write one for each element, with a "
                       "name of its own and SLURM_ARRAY_TASK_ID as a word of the command.");
     } else if (name == "container-image") {
@@ -254,16 +293,25 @@ class SlurmOptions {
       std::replace(spec.image.begin(), spec.image.end(), '#', '/');
       builder_.Remark(Said(option) + " is carried over as image; a file can't be one.");
     } else {
-      builder_.Error(name, position_,
+      builder_.Error(option.said, position_,
                      "several programs in one job are not there; write one TrainingJob each");
     }
   }
 
+  // A file, none, or the number of a task, whose input is srun's own.
+  void Input(const Option& option) {
+    if (IsOneOf(option.value, {"none", "/dev/null", "all"}) || ParseNumber<int64_t>(option.value)) {
+      return;
+    }
+    builder_.Error(option.said, position_,
+                   "no rank reads a standard input; let the program open " + option.value);
+  }
+
   void Time(const Option& option) {
     const std::optional<int64_t> seconds = ReadTime(option.value);
-    if (IsOneOf(option.value, {"0", "UNLIMITED", "INFINITE"})) return;
+    if (IsOneOf(ToLower(option.value), {"0", "unlimited", "infinite"})) return;
     if (!seconds || *seconds < 1) {
-      builder_.Error("time", position_,
+      builder_.Error(option.said, position_,
                      "\"" + option.value +
                          "\" is no time, as in 90 (minutes), 1:30:00 or 2-12 (days and hours)");
       return;
@@ -278,9 +326,10 @@ class SlurmOptions {
   void Signal(const Option& option) {
     const size_t at = option.value.find('@');
     constexpr int64_t kSlurmsDefault = 60;
-    const auto seconds = at == std::string::npos ? std::optional<int64_t>(kSlurmsDefault)
-                                                 : CountOf({"signal", option.value.substr(at + 1)},
-                                                           position_, builder_);
+    const auto seconds =
+        at == std::string::npos
+            ? std::optional<int64_t>(kSlurmsDefault)
+            : CountOf({option.name, option.value.substr(at + 1), option.said}, position_, builder_);
     if (!seconds) return;
     builder_.job.spec.grace_period = lockstep::seconds(*seconds);
     builder_.Remark(Said(option) +
@@ -302,7 +351,7 @@ class SlurmOptions {
   }
 
   std::string Said(const Option& option) const {
-    return "--" + option.name + (option.value.empty() ? "" : " " + option.value);
+    return option.said + (option.value.empty() ? "" : " " + option.value);
   }
 
   const char* const launcher_;
@@ -326,30 +375,53 @@ void AddMemory(const std::string& amount, int64_t times, Position position,
 int64_t SlurmAllocation::Nodes() const {
   if (nodes) return *nodes;
   if (tasks && tasks_per_node) return (*tasks + *tasks_per_node - 1) / *tasks_per_node;
+  if (gpus && gpus_per_node && *gpus_per_node > 0) {
+    return std::max<int64_t>(1, (*gpus + *gpus_per_node - 1) / *gpus_per_node);
+  }
   return 1;
+}
+
+std::optional<int64_t> SlurmAllocation::Tasks() const {
+  if (tasks || !tasks_per_gpu) return tasks;
+  if (gpus) return *gpus * *tasks_per_gpu;
+  if (gpus_per_node) return *gpus_per_node * Nodes() * *tasks_per_gpu;
+  return std::nullopt;
 }
 
 int64_t SlurmAllocation::TasksPerNode() const {
   if (tasks_per_node) return *tasks_per_node;
-  return tasks ? std::max<int64_t>(1, *tasks / Nodes()) : 1;
+  const std::optional<int64_t> all = Tasks();
+  return all ? std::max<int64_t>(1, *all / Nodes()) : 1;
 }
 
 std::optional<int64_t> SlurmAllocation::GpusPerNode() const {
   if (gpus_per_node) return gpus_per_node;
-  if (gpus) return std::max<int64_t>(1, *gpus / Nodes());
+  if (gpus) return *gpus > 0 ? std::max<int64_t>(1, *gpus / Nodes()) : 0;
   if (gpus_per_task) return *gpus_per_task * TasksPerNode();
+  if (tasks_per_gpu && tasks) return std::max<int64_t>(1, TasksPerNode() / *tasks_per_gpu);
   return std::nullopt;
 }
 
 Size SlurmAllocation::TaskSize() const {
-  return {.machines = nodes, .per_machine = tasks_per_node, .total = tasks};
+  const bool by_gpus = !nodes && gpus && gpus_per_node;
+  return {.machines = by_gpus ? std::optional(Nodes()) : nodes,
+          .per_machine = tasks_per_node,
+          .total = Tasks()};
+}
+
+void SlurmAllocation::WarnOfNamedNodes(JobBuilder& builder) const {
+  if (nodes || named_nodes.empty() || (tasks && tasks_per_node)) return;
+  builder.Warn(named_nodes +
+               " names nodes, and no --nodes says how many: write numMachines as their number.");
 }
 
 std::vector<std::string> ReadSlurmOptions(const std::vector<std::string>& words,
                                           const char* launcher, Position position,
                                           SlurmAllocation& allocation, JobBuilder& builder) {
+  const bool is_srun = launcher == std::string_view("srun");
+  const auto own = is_srun ? std::span<const KnownOption>(kSrun) : kSbatch;
   const CommandLine line =
-      ReadLauncherOptions(words, {launcher, Style::kLetters, kSlurm}, position, builder);
+      ReadLauncherOptions(words, {launcher, Style::kGetopt, kSlurm, own}, position, builder);
   SlurmOptions options(launcher, position, allocation, builder);
   for (const Option& option : line.options) options.Apply(option);
   return line.program;
@@ -359,9 +431,11 @@ void WriteSlurmResources(const SlurmAllocation& allocation, JobBuilder& builder)
   MachineResources machine;
   const int64_t tasks = allocation.TasksPerNode();
   const std::optional<int64_t> gpus = allocation.GpusPerNode();
-  if (gpus) machine.Add("nvidia.com/gpu", std::to_string(*gpus), {});
+  if (gpus && *gpus > 0) machine.Add("nvidia.com/gpu", std::to_string(*gpus), {});
   if (allocation.cpus_per_task) {
     machine.Add("cpu", std::to_string(*allocation.cpus_per_task * tasks), {});
+  } else if (allocation.cpus_per_gpu && gpus) {
+    machine.Add("cpu", std::to_string(*allocation.cpus_per_gpu * *gpus), {});
   }
   AddMemory(allocation.memory, 1, {}, machine, builder);
   AddMemory(allocation.memory_per_cpu, allocation.cpus_per_task.value_or(1) * tasks, {}, machine,

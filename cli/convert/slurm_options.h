@@ -16,18 +16,24 @@ struct SlurmAllocation {
   std::optional<int64_t> nodes;
   std::optional<int64_t> tasks;
   std::optional<int64_t> tasks_per_node;
+  std::optional<int64_t> tasks_per_gpu;
   std::optional<int64_t> cpus_per_task;
+  std::optional<int64_t> cpus_per_gpu;
   std::optional<int64_t> gpus;  // of all nodes
   std::optional<int64_t> gpus_per_node;
   std::optional<int64_t> gpus_per_task;
   std::string memory;  // of a node, as a Quantity; these three are empty where nothing is said
   std::string memory_per_cpu;
   std::string memory_per_gpu;
+  std::string named_nodes;  // --nodelist n[1-4]
 
   int64_t Nodes() const;
+  std::optional<int64_t> Tasks() const;
   int64_t TasksPerNode() const;
   std::optional<int64_t> GpusPerNode() const;
   Size TaskSize() const;
+  // Names of nodes that alone say how many they are.
+  void WarnOfNamedNodes(JobBuilder& builder) const;
 };
 
 // Reads options from `words` into `allocation` and the builder's job, with remarks and errors at

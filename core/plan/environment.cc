@@ -457,6 +457,16 @@ std::vector<std::string> FromShell(std::vector<std::string> arguments) {
   return arguments;
 }
 
+std::string EscapeVariables(std::string_view text) {
+  std::string escaped;
+  for (size_t i = 0; i < text.size(); ++i) {
+    escaped += text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (text[i] == '$' && (next == '$' || next == '(')) escaped += '$';
+  }
+  return escaped;
+}
+
 std::string ExpandVariables(std::string_view text, const Variables& variables) {
   std::string expanded;
   const size_t last_close = text.rfind(')');

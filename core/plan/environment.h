@@ -83,6 +83,9 @@ std::span<const std::string_view> ReservedNames();
 // Kubernetes' $(NAME), with $$(NAME) for the text itself; unknown names are left as they are.
 std::string ExpandVariables(std::string_view text, const Variables& variables);
 
+// The text of which ExpandVariables makes `text`.
+std::string EscapeVariables(std::string_view text);
+
 // Turns a command line from a shell into spec.command: each `$$` is doubled, since spec.command
 // reads `$$` as `$`. $(NAME) is unchanged.
 std::vector<std::string> FromShell(std::vector<std::string> arguments);

@@ -87,7 +87,7 @@ TEST(ConvertMpiJob, ReadsVersion1AndOtherLaunchers) {
                   "sh, -c, horovodrun -np 8 python train.py]\n            args: [python"),
        2, 4},
       {MpiJobWith("mpirun, -np, \"8\", --allow-run-as-root, -x, A, python",
-                  "deepspeed, --hostfile, /etc/mpi/hostfile"),
+                  "deepspeed, --no_local_rank, --hostfile, /etc/mpi/hostfile"),
        2, 4},
   };
   for (const auto& c : cases) {

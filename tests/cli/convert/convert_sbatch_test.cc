@@ -61,7 +61,7 @@ TEST(ConvertSbatch, ReadsAScriptThatStartsTorchrunBySrun) {
 TEST(ConvertSbatch, SaysWhatItLeavesOut) {
   EXPECT_THAT(
       Convert(kTorchrun).yaml,
-      AllOf(HasSubstr("sbatch: --partition gpu is not carried over"), HasSubstr("--account team"),
+      AllOf(HasSubstr("sbatch: -p gpu is not carried over"), HasSubstr("-A team"),
             HasSubstr("--array 0-3 is not carried over"), HasSubstr("The kind of GPU, a100"),
             HasSubstr("Line 13, `module load cuda/12.4`"),
             HasSubstr("Line 14, `source ~/venv/bin/activate`"),
@@ -96,7 +96,7 @@ TEST(ConvertSbatch, ReadsTheLaunchersThatScriptsStart) {
        "srun accelerate launch --multi_gpu --num_machines $SLURM_NNODES "
        "--num_processes $((SLURM_NNODES * 8)) --machine_rank $SLURM_NODEID t.py",
        2, 8},
-      {"-N 2 --gpus-per-node=8", "deepspeed --hostfile h t.py", 2, 8},
+      {"-N 2 --gpus-per-node=8", "deepspeed --hostfile h --no_local_rank t.py", 2, 8},
       {"-N 2 --ntasks-per-node=4", "horovodrun -np 8 python t.py", 2, 4},
       {"--ntasks=8 --ntasks-per-node=4", "srun python t.py", 2, 4},
       {"-N 2", "srun -n 6 python t.py", 2, 3},
@@ -162,9 +162,10 @@ TEST(ConvertSbatch, RefusesWhatIsNoOneTraining) {
       {"#SBATCH -N 2\nsrun timeout 1h torchrun t.py\n", "stands behind timeout"},
       {"#SBATCH -N 2\nA='eval $A'\neval $A\n", "eval within eval"},
       {"#SBATCH -N 2\nsrun 't.py\n", "2:1: error: this quote"},
-      {"#SBATCH -N two\nsrun t.py\n", "1:1: error: nodes: \"two\" is no number"},
+      {"#SBATCH -N two\nsrun t.py\n", "1:1: error: -N: \"two\" is no number"},
       {"#SBATCH --novelty=1\nsrun t.py\n", "1:1: error: --novelty: is no option of sbatch"},
-      {"#SBATCH --node=2\nsrun t.py\n", "did you mean --nodes?"},
+      {"#SBATCH --node=2\nsrun t.py\n", "--node: may be any of --nodes, --nodelist, --nodefile"},
+      {"#SBATCH --nodez=2\nsrun t.py\n", "did you mean --nodes?"},
       {"#SBATCH -Z\nsrun t.py\n", "error: -Z: is no option"},
       {"#SBATCH --nodes\nsrun t.py\n", "its value is missing"},
       {"#SBATCH 4\nsrun t.py\n", "\"4\" is no option of sbatch"},

@@ -70,6 +70,9 @@ TEST(ConvertAccelerate, RefusesWhatIsNoGang) {
       {"compute_environment: AMAZON_SAGEMAKER\ndistributed_type: MULTI_GPU\nnum_processes: 1\n",
        "SageMaker"},
       {"distributed_type: XLA\nnum_processes: 8\n", "TPUs"},
+      {"distributed_type: multi_gpu\nnum_processes: 8\n", "write MULTI_GPU"},
+      {"compute_environment: LOCAL_MACHINE\nnum_processes: 8\n", "is missing"},
+      {"distributed_type: FSDP\nnum_processes: 8\nnum_machines: two\n", "a whole number"},
       {"distributed_type: 'NO'\nnum_machines: 2\nnum_processes: 2\n", "alone"},
       {"distributed_type: FSDP\nnum_processes: 8\nparallelism_config: {dp_shard_size: 3}\n",
        "multiply to 3, but there are 8 processes"},
@@ -114,7 +117,7 @@ TEST(ConvertAccelerate, SetsDeepSpeedAndWhatItsLauncherForgets) {
 
 TEST(ConvertAccelerate, SetsTheOtherSections) {
   const auto env = Env(
-      SpecOf(Convert("distributed_type: MEGATRON_LM\nnum_processes: 8\n"
+      SpecOf(Convert("distributed_type: MEGATRON_LM\nnum_processes: 8\nmixed_precision: fp8\n"
                      "megatron_lm_config: {megatron_lm_tp_degree: 2}\n"
                      "dynamo_config: {dynamo_backend: inductor, use_dynamic: true}\n"
                      "fp8_config: {amax_history_length: 16}\n"
@@ -154,7 +157,7 @@ TEST(ConvertTorchrun, ReadsItsCommandLine) {
   EXPECT_EQ(spec.logs.path, "/tmp/l");
   EXPECT_EQ(Env(spec).at("OMP_NUM_THREADS"), "4");
   EXPECT_THAT(spec.command, ElementsAre("python", "train.py", "--lr", "0.1", "--nnodes"));
-  EXPECT_THAT(result.yaml, HasSubstr("# --rdzv_backend c10d is not carried over"));
+  EXPECT_THAT(result.yaml, HasSubstr("# torchrun: --rdzv-backend c10d is not carried over"));
 }
 
 TEST(ConvertTorchrun, ReadsModulesProgramsAndPythonForms) {
@@ -175,7 +178,7 @@ TEST(ConvertTorchrun, ReadsModulesProgramsAndPythonForms) {
 
 TEST(ConvertTorchrun, SaysWhatItCannotKnow) {
   EXPECT_THAT(ConvertLine("torchrun --nproc-per-node=gpu train.py").yaml,
-              HasSubstr("# --nproc-per-node gpu is counted where torchrun runs"));
+              HasSubstr("# LOOK AT THIS: --nproc-per-node gpu is counted where torchrun runs"));
   EXPECT_THAT(ConvertLine("torchrun --nnodes=2:4 train.py").yaml,
               AllOf(HasSubstr("runs on 4 machines always"), HasSubstr("numMachines: 4")));
   EXPECT_THAT(ConvertLine("torchrun train.py").yaml, HasSubstr("here 3 restarts are allowed"));
@@ -221,12 +224,23 @@ TEST(ConvertAccelerateLaunch, ReadsItsCommandLine) {
 }
 
 TEST(ConvertAccelerateLaunch, LaysItsOptionsOverTheConfiguration) {
+  const auto read = [](const std::string& path) -> Result<std::string> {
+    if (path != "c.yaml") return Error::NotFound(path + " is not there");
+    return std::string("distributed_type: FSDP\nnum_machines: 2\nnum_processes: 8\n");
+  };
   const ConvertResult result = Convert(
       core::SplitShellWords("accelerate launch --config_file c.yaml --num_processes 4 train.py"),
-      "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n");
+      read);
   EXPECT_EQ(SpecOf(result).processes_per_machine, 2);
-  EXPECT_THAT(ConvertLine("accelerate launch --config_file c.yaml --num_processes 2 t.py").yaml,
-              HasSubstr("# --config_file c.yaml was not read"));
+  EXPECT_EQ(Env(SpecOf(result)).at("ACCELERATE_USE_FSDP"), "true");
+  const std::string script = "#SBATCH -N 2\nsrun accelerate launch --config_file ";
+  EXPECT_EQ(SpecOf(Convert(script + "c.yaml t.py\n", read)).num_machines, 2);
+  EXPECT_THAT(Problems(Convert(script + "d.yaml t.py\n", read)), HasSubstr("d.yaml is not there"));
+  EXPECT_THAT(Problems(ConvertLine("accelerate launch --config_file c.yaml t.py")),
+              HasSubstr("run convert where the file is"));
+  // It is the script's own.
+  EXPECT_THAT(SpecOf(ConvertLine("accelerate launch --cpu t.py --config_file c.yaml")).command,
+              ElementsAre("python", "t.py", "--config_file", "c.yaml"));
 }
 
 TEST(ConvertAccelerateLaunch, ReadsThePythonForm) {

@@ -24,7 +24,9 @@ inline core::Spec SpecOf(const ConvertResult& result) {
   const core::ParseResult parsed = core::ParseYaml(result.yaml);
   EXPECT_TRUE(parsed.ok()) << core::Format(parsed.problems, "job.yaml") << result.yaml;
   if (!parsed.job) return {};
-  const auto problems = core::Validate(*parsed.job, core::Target::kLocal);
+  core::TrainingJob job = *parsed.job;
+  if (job.spec.image.empty()) job.spec.image = "image";  // a command line names none
+  const auto problems = core::Validate(job, core::Target::kCluster);
   EXPECT_FALSE(core::HasErrors(problems)) << core::Format(problems, "job.yaml") << result.yaml;
   return parsed.job->spec;
 }

@@ -119,6 +119,29 @@ TEST(Expander, KeepsAndTellsWhatItDoesNotSay) {
   EXPECT_EQ(command.UnknownIn("a$"), "");
 }
 
+TEST(Expander, TellsWhatAShellWouldWorkOn) {
+  const struct {
+    const char* text;
+    const char* unknown;  // empty: none
+  } cases[] = {{"a ~/b", "~/b"},       {"a b~ '~'", ""},         {"A=~/b", "~/b"},
+               {"A=b:~/c", "b:~/c"},   {"a *.tar", "*.tar"},     {"a 'b*' \"c?\" d\\*", ""},
+               {"A=*.tar", ""},        {"a b[0-9]", "b[0-9]"},   {"[ a ]", ""},
+               {"a x{1,2}", "x{1,2}"}, {"a {1..3}", "{1..3}"},   {"a {} {x}", ""},
+               {"a --b=~/c", ""},      {"a $'b\\n'", "$'b\\n'"}, {"a #", ""}};
+  for (const auto& c : cases) {
+    const ExpandedCommand command = Expander({}).Expand(c.text);
+    const std::string unknown = command.unknown.empty() ? "" : command.unknown[0];
+    EXPECT_EQ(unknown, c.unknown) << c.text;
+  }
+  EXPECT_EQ(Expander({{"F", "a*"}}).Expand("b $F").unknown.size(), 1U);
+}
+
+TEST(Expander, KnowsWhatReadsAnInput) {
+  EXPECT_TRUE(Expander({}).Expand("bash <<EOF").reads_input);
+  EXPECT_TRUE(Expander({}).Expand("a < in.txt").reads_input);
+  EXPECT_FALSE(Expander({}).Expand("a < /dev/null > out 2>&1").reads_input);
+}
+
 TEST(Expander, TellsTheUnknownPartsOfValues) {
   Expander expander({});
   expander.Set("A", "run $X", {"$X"});

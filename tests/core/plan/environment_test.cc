@@ -500,6 +500,14 @@ TEST(FromShell, IsUndoneByExpansionButForNames) {
   EXPECT_EQ(ExpandVariables(FromShell({"--rank=$(RANK)"})[0], variables), "--rank=3");
 }
 
+TEST(EscapeVariables, IsUndoneByExpansion) {
+  const Variables variables = {{"A", "1"}};
+  for (const std::string text : {"", "$", "$$", "$$$", "$(A)", "$$(A)", "$$$(A)", "$(A", "p$$w",
+                                 "${A} $A $(A) $((A))", "$$$$", "($(A)$)"}) {
+    EXPECT_EQ(ExpandVariables(EscapeVariables(text), variables), text);
+  }
+}
+
 TEST(ExpandVariables, TakesALongHostileTextInOneGo) {
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "$(";
