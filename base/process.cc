@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -160,16 +161,50 @@ std::optional<OutputPipe> MakePipe() {
   return made;
 }
 
+// What a script's first line names, with what follows it; "": it is no script.
+std::string InterpreterOf(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 256> bytes{};  // as many as the kernel reads
+  const ssize_t got = fd.valid() ? read(fd.get(), bytes.data(), bytes.size()) : -1;
+  std::string_view line(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  line = line.substr(0, line.find('\n'));
+  if (!line.starts_with("#!")) return "";
+  line.remove_prefix(std::min(line.find_first_not_of(" \t", 2), line.size()));
+  return std::string(line);
+}
+
+// The kernel says ENOENT for a file and for its interpreter, and EACCES for several things.
+std::string WhyNotExecuted(const std::string& path, int error) {
+  const std::string reason = std::strerror(error);
+  struct stat info{};
+  const bool there = stat(path.c_str(), &info) == 0;
+  if (error == ENOENT && !there) return "there is no such file";
+  if (error == ENOENT) {
+    const std::string interpreter = InterpreterOf(path);
+    if (interpreter.empty()) return "its dynamic loader, or a library's, does not exist here";
+    if (interpreter.ends_with('\r')) {
+      return "its lines end as Windows writes them (CRLF), so its interpreter is not found; "
+             "convert it, as by sed -i 's/\\r$//'";
+    }
+    return "the interpreter that its first line names, " +
+           interpreter.substr(0, interpreter.find_first_of(" \t")) + ", does not exist here";
+  }
+  if (error == EACCES && there && S_ISDIR(info.st_mode)) return "it is a folder";
+  if (error == EACCES && there && access(path.c_str(), X_OK) != 0) {
+    return "it is not executable (chmod +x, or name its interpreter first)";
+  }
+  if (error == ENOEXEC) return reason + " (a script needs a first line such as #!/bin/sh)";
+  return reason;
+}
+
 SpawnFailure FailureOf(SpawnFailure::Step step, const std::string& what, const std::string& path,
                        int error) {
   SpawnFailure failure;
   failure.step = step;
   failure.errno_value = error;
-  failure.message = "cannot start " + path + ": " + what + ": " + std::strerror(error);
-  if (error == ENOEXEC) failure.message += " (a script needs a first line such as #!/bin/sh)";
-  if (failure.not_found()) {
-    failure.message += " (the file, or the interpreter it names, does not exist here)";
-  }
+  failure.message = "cannot start " + path + ": ";
+  failure.message += step == SpawnFailure::Step::kExec ? WhyNotExecuted(path, error)
+                                                       : what + ": " + std::strerror(error);
   return failure;
 }
 
@@ -277,10 +312,13 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   if (plan.failed != nullptr) {
     waitpid(pid, nullptr, 0);
     if (std::string_view(plan.failed) == "chdir") {
-      return FailureOf(plan.step, "chdir", request.path + " in " + request.working_directory,
-                       plan.error);
+      return FailureOf(plan.step, "its working directory " + request.working_directory,
+                       request.path, plan.error);
     }
-    return FailureOf(plan.step, plan.failed, request.path, plan.error);
+    const bool relative = !request.path.starts_with('/') && !request.working_directory.empty();
+    return FailureOf(plan.step, plan.failed,
+                     relative ? request.working_directory + "/" + request.path : request.path,
+                     plan.error);
   }
   if (out) process.stdout_fd = std::move(out->read_end);
   if (err) process.stderr_fd = std::move(err->read_end);
@@ -301,6 +339,11 @@ Result<std::string> OwnProgram() {
   if (error) return Error::Unavailable(kLink + (" cannot be read: " + error.message()));
   if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
   return path;
+}
+
+std::string OwnHostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,

@@ -107,6 +107,9 @@ std::vector<std::string> OwnEnvironment();
 // successor.
 Result<std::string> OwnProgram();
 
+// As gethostname has it; "localhost" where it has none.
+std::string OwnHostName();
+
 // The file that a shell would run for `name`: itself if it holds a slash (seen from
 // `working_directory`), else the first executable one in `path` ("/usr/bin:/bin").
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,

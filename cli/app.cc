@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/misread.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/problem.h"
@@ -150,6 +151,11 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   std::ranges::reverse(own);  // CLI11 takes a vector from its end
   try {
     app->parse(own);
+  } catch (const CLI::ExtrasError& error) {
+    const std::string advice = AdviceOnWords(*app, {arguments.begin(), dashes});
+    if (advice.empty()) return app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage;
+    Say(advice);
+    return core::kExitUsage;
   } catch (const CLI::ParseError& error) {
     return AfterOutput(app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage);
   } catch (const std::exception& error) {

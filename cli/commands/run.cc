@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
@@ -13,6 +17,7 @@
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
 #include "cli/job_file.h"
+#include "cli/misread.h"
 #include "cli/plan_text.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
@@ -122,6 +127,20 @@ void ShowHints(const core::TrainingJob& job, const Computer& computer, bool hint
   for (const std::string& note : topology::PlanBinding(computer.machine, request).notes) Say(note);
 }
 
+// Of a FILE that is no job but a program; "" of any other.
+std::string AdviceOnFile(const std::string& file, const std::vector<std::string>& words) {
+  const auto place = std::ranges::find(words, file);
+  if (file.empty() || file == "-" || place == words.end()) return "";
+  std::array<char, 4> bytes{};
+  const Result<UniqueFd> fd = OpenRegularFile(file);
+  const ssize_t got = fd.ok() ? read(fd->get(), bytes.data(), bytes.size()) : 0;
+  const std::string kind =
+      ProgramKind(file, std::string(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0));
+  if (kind.empty()) return "";
+  return file + " is " + kind + ", and no job: `" +
+         RunsCommand(words, static_cast<size_t>(place - words.begin())) + "`";
+}
+
 int Fail(const std::string& message, int code) {
   Say(message);
   return code;
@@ -148,6 +167,9 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
         std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
     return Fail("run: give a FILE, or -- and a command line", core::kExitUsage);
+  }
+  if (const std::string advice = AdviceOnFile(command.file, words); !advice.empty()) {
+    return Fail(advice, core::kExitUsage);
   }
   Result<Nodes> found = FindNodes(command, words);
   if (!found.ok()) return Fail(found.error().message, core::kExitUsage);

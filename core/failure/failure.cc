@@ -14,6 +14,8 @@ namespace {
 
 std::string Number(int64_t value) { return std::to_string(value); }
 
+std::string Times(int64_t count) { return count == 1 ? "once" : Number(count) + " times"; }
+
 bool Contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
@@ -95,8 +97,7 @@ std::string WhatAlwaysFails(const Failure& failure) {
   if (failure.cause == Cause::kConfiguration) {
     return "the job cannot run as it is written; correct it, for a restart would end the same way";
   }
-  return "the command could not be started; correct spec.command or the image, for a restart would "
-         "end the same way";
+  return "correct spec.command, spec.workingDir or the image, for a restart would end the same way";
 }
 
 std::string WhyDefaultRule(const Failure& failure) {
@@ -126,9 +127,8 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
                       Number(policy.max_machine_replacements));
     }
   } else if (context.application_failures_used + 1 > policy.max_restarts) {
-    const int failures = context.application_failures_used + 1;
     return Fail(Cause::kRestartsExhausted, failure,
-                "the processes failed " + (failures == 1 ? "once" : Number(failures) + " times") +
+                "the processes failed " + Times(context.application_failures_used + 1) +
                     " and spec.failurePolicy.maxRestarts is " + Number(policy.max_restarts));
   }
   FailureDecision decision;

@@ -24,7 +24,10 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     case Cause::kHang:
       return who + " made no progress for hangTimeout";
     case Cause::kCommandNotFound:
-      return who + " could not be started (exit code " + std::to_string(death.exit_code) + ")";
+      // Its agent says why in place of last lines.
+      return who + " could not be started" +
+             (death.stderr_tail.empty() ? " (exit code " + std::to_string(death.exit_code) + ")"
+                                        : ": " + death.stderr_tail);
     case Cause::kProcessSignal:
       return who + " was killed by " + SignalName(death.signal);
     case Cause::kOutOfMemory:
@@ -32,8 +35,8 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     case Cause::kConfiguration:
       // Of an agent that answers its MPI.
       return who +
-             " ended well and never began MPI by PMIx, so that it was a world of its own: "
-             "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
+             " ended well and never began MPI through its agent, so it was a world of its own: "
+             "write mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
     case Cause::kNone:
     case Cause::kProcessExit:
     case Cause::kEarlyCrash:

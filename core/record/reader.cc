@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/text/ascii.h"
 #include "base/text/duration.h"
@@ -51,6 +52,22 @@ std::optional<int64_t> WholeFloat(const Node& node) {
   if (error != std::errc() || at != end || parsed != std::trunc(parsed)) return std::nullopt;
   if (std::abs(parsed) > kMostWhole) return std::nullopt;
   return static_cast<int64_t>(parsed);
+}
+
+// What was written in a list's place, as its items.
+std::string AsItems(const Node& node, std::string_view path) {
+  constexpr std::string_view kUnclear = "...";
+  if (node.IsMap() && !node.members().empty() && path.ends_with(".env")) {
+    const NodeMember& first = node.members().front();
+    const std::string value = first.value.IsScalar() ? first.value.text() : std::string(kUnclear);
+    return "{name: " + first.key + ", value: \"" + value + "\"}, " + std::string(kUnclear);
+  }
+  if (!node.IsScalar() || node.text().empty()) return std::string(kUnclear);
+  if (node.text().find_first_of("\"'\\\n") != std::string::npos) return std::string(kUnclear);
+  std::istringstream words(node.text());
+  std::string items;
+  for (std::string word; words >> word;) items += (items.empty() ? "" : ", ") + word;
+  return items;
 }
 
 }  // namespace
@@ -225,8 +242,8 @@ bool ReaderState::IsMapOf(const Node& node, const std::vector<std::string_view>&
 
 bool ReaderState::IsListOf(const Node& node, size_t most) {
   if (!node.IsList()) {
-    const std::string shown = node.IsScalar() && !node.text().empty() ? node.text() : "...";
-    Wrong(node, of_program() ? "must be a list" : "must be a list; write [" + shown + "]");
+    Wrong(node,
+          of_program() ? "must be a list" : "must be a list; write [" + AsItems(node, path_) + "]");
     return false;
   }
   if (!of_program() || node.items().size() <= most) return true;

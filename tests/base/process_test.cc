@@ -1,6 +1,7 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -11,11 +12,14 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "tests/base/loop_test_base.h"
 #include "tests/base/shell.h"
 
 namespace lockstep {
 namespace {
+
+using ::testing::HasSubstr;
 
 class SpawnTest : public LoopTest {
  protected:
@@ -106,6 +110,25 @@ TEST_F(SpawnTest, AMissingFileIsToldFromAFileThatIsNoProgram) {
   EXPECT_EQ(failure.step, SpawnFailure::Step::kExec);
   EXPECT_FALSE(failure.not_found());
   EXPECT_EQ(failure.errno_value, EACCES);
+}
+
+TEST_F(SpawnTest, WhyAScriptDoesNotStartIsToldOfItsOwnFile) {
+  const std::string folder = ::testing::TempDir();
+  const auto why = [&](const std::string& text, mode_t mode) {
+    const std::string name = "script";
+    EXPECT_TRUE(WriteFileAtomically(folder + name, text, {.mode = mode}).ok());
+    return FailureOf({.path = "./" + name, .argv = {"x"}, .env = {}, .working_directory = folder})
+        .message;
+  };
+  EXPECT_THAT(why("#!/bin/sh\r\ntrue\r\n", 0755), HasSubstr("CRLF"));
+  EXPECT_THAT(why("#! /no/python -u\n", 0755),
+              HasSubstr("the interpreter that its first line names, /no/python, does not exist"));
+  EXPECT_THAT(why("#!/bin/sh\n", 0644), HasSubstr("it is not executable (chmod +x"));
+  EXPECT_THAT(why("true\n", 0755), HasSubstr("a script needs a first line"));
+  EXPECT_THAT(FailureOf({.path = "/usr", .argv = {"x"}, .env = {}}).message,
+              HasSubstr("cannot start /usr: it is a folder"));
+  EXPECT_THAT(FailureOf({.path = "./no", .argv = {"x"}, .env = {}}).message,
+              HasSubstr("cannot start ./no: there is no such file"));
 }
 
 TEST_F(SpawnTest, AMissingWorkingDirectoryIsNamed) {

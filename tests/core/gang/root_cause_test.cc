@@ -311,7 +311,7 @@ TEST(RootCauseTest, ARankThatItsAgentNeverHeardOfWasAWorldOfItsOwn) {
   const Failure root = FindRootCause({Fate(0, {alone})});
   EXPECT_EQ(root.cause, Cause::kConfiguration);
   EXPECT_THAT(root.message,
-              HasSubstr("rank 0 on machine 0 ended well and never began MPI by PMIx"));
+              HasSubstr("rank 0 on machine 0 ended well and never began MPI through its agent"));
 }
 
 TEST(RootCauseTest, CallsAProcessWhatItsJobDoes) {

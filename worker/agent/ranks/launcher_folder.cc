@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "base/unique_fd.h"
 #include "core/model/names.h"
 #include "core/plan/launcher.h"
@@ -23,11 +22,6 @@ Status Write(const std::string& path, const std::string& text, mode_t mode) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd.valid()) return ErrnoError("making " + path, errno);
   return WriteAll(fd.get(), text, path);
-}
-
-std::string OwnName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 }  // namespace
@@ -45,7 +39,8 @@ Result<std::string> MakeLauncherFolder(const std::string& run_dir, core::Generat
   std::string hydra;
   const std::string slots = std::to_string(job.spec.processes_per_machine);
   for (int machine = 0; machine < job.spec.num_machines; ++machine) {
-    const std::string name = machine == 0 ? OwnName() : core::HostName(job.metadata.name, machine);
+    const std::string name =
+        machine == 0 ? OwnHostName() : core::HostName(job.metadata.name, machine);
     hosts.append(name).append(" slots=").append(slots).append("\n");
     hydra.append(name).append(":").append(slots).append("\n");
   }

@@ -4,9 +4,10 @@
 
 namespace lockstep::agent {
 
-MpiEnds::MpiEnds(EventLoop* loop, uint32_t first_rank, Kill kill, LogFn log)
+MpiEnds::MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, Kill kill, LogFn log)
     : loop_(loop),
       first_rank_(first_rank),
+      ranks_(ranks),
       kill_(std::move(kill)),
       log_(std::move(log)),
       timer_(loop, [this] {
@@ -26,12 +27,19 @@ void MpiEnds::Clear() {
   timer_.WakeAt(kNever);
 }
 
-bool MpiEnds::Judge(uint32_t local_rank, bool unfinished, core::Failure* death) const {
+bool MpiEnds::Judge(uint32_t local_rank, Stage stage, core::Failure* death) const {
   const auto abort = aborts_.find(local_rank);
   if (abort == aborts_.end()) {
-    const bool left = death->exit_code == 0 && death->by_itself && unfinished;
-    if (left) death->stderr_tail += "\nit ended between MPI_Init and MPI_Finalize";
-    return left || death->exit_code != 0;
+    if (death->exit_code != 0) return true;
+    if (!death->by_itself) return false;
+    if (stage == Stage::kNeverBegan && ranks_ > 1) {
+      death->cause = core::Cause::kConfiguration;
+      return true;
+    }
+    if (stage == Stage::kWithin) {
+      death->stderr_tail += "\nit ended between MPI_Init and MPI_Finalize";
+    }
+    return stage == Stage::kWithin;
   }
   death->cause = core::Cause::kProcessExit;
   death->exit_code = abort->second.code & 0xff;

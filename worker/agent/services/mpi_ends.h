@@ -25,22 +25,28 @@ class MpiEnds {
  public:
   using Kill = std::function<void(uint32_t local_rank)>;
 
+  // How far a rank's process has come.
+  enum class Stage : uint8_t { kNeverBegan, kWithin, kFinalized };
+
   // How long a process that called MPI_Abort may take to end by itself.
   static constexpr Duration kAbortPatience = seconds(1);
 
-  MpiEnds(EventLoop* loop, uint32_t first_rank, Kill kill, LogFn log);
+  // `ranks`: of the whole job.
+  MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, Kill kill, LogFn log);
 
   void OnAbort(const MpiAbort& abort);
   void Clear();
 
-  // Of a rank that called MPI_Abort, whatever its exit code, its code and words are the failure's.
-  // One that ends well within MPI (`unfinished`) leaves the others waiting: it is a failure, too.
-  // False for an end that is none.
-  bool Judge(uint32_t local_rank, bool unfinished, core::Failure* death) const;
+  // Whether a rank's end is a failure. An exit with 0 is one, too, in three cases:
+  // - It called MPI_Abort: the failure has the code and the words of that call.
+  // - It is still within MPI, where the others wait for it.
+  // - It never began MPI though it has peers: it was a world of its own.
+  bool Judge(uint32_t local_rank, Stage stage, core::Failure* death) const;
 
  private:
   EventLoop* loop_;
   uint32_t first_rank_;
+  uint64_t ranks_;
   Kill kill_;
   LogFn log_;
   std::map<uint32_t, MpiAbort> aborts_;  // by local rank

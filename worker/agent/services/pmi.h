@@ -56,9 +56,10 @@ class Pmi {
 
   // It has said whose it is.
   bool proven(ClientId client) const { return ranks_of_.contains(client); }
-  // The rank has begun MPI, and not ended it.
-  bool Unfinished(uint32_t local_rank) const {
-    return ranks_[local_rank].begun && !ranks_[local_rank].finalized;
+  MpiEnds::Stage StageOf(uint32_t local_rank) const {
+    const Rank& rank = ranks_[local_rank];
+    if (!rank.begun) return MpiEnds::Stage::kNeverBegan;
+    return rank.finalized ? MpiEnds::Stage::kFinalized : MpiEnds::Stage::kWithin;
   }
 
  private:

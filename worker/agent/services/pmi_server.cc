@@ -36,7 +36,7 @@ PmiServer::PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uin
       processes_(processes),
       handlers_(std::move(handlers)),
       log_(std::move(log)),
-      ends_(loop, machine * processes, handlers_.kill, log_) {}
+      ends_(loop, machine * processes, uint64_t{machines} * processes, handlers_.kill, log_) {}
 
 Status PmiServer::Begin(core::Generation generation) {
   End();
@@ -105,7 +105,7 @@ void PmiServer::Do(Pmi::Effects effects) {
 bool PmiServer::Judge(uint32_t local_rank, core::Failure* death) {
   if (!pmi_) return death->exit_code != 0;
   server_->ReadNow();  // its last line, before its end
-  return ends_.Judge(local_rank, pmi_->Unfinished(local_rank), death);
+  return ends_.Judge(local_rank, pmi_->StageOf(local_rank), death);
 }
 
 }  // namespace lockstep::agent

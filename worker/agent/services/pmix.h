@@ -39,10 +39,11 @@ class Pmix {
   // What all machines have put, in parts.
   std::vector<pmix::Message> OnFence(const std::vector<core::TableEntry>& entries, bool last);
 
-  // The rank has begun MPI, and not ended it.
-  bool Unfinished(uint32_t local_rank) const { return ranks_[local_rank].within; }
-  // It has begun MPI at some time.
-  bool Joined(uint32_t local_rank) const { return ranks_[local_rank].joined; }
+  MpiEnds::Stage StageOf(uint32_t local_rank) const {
+    const Rank& rank = ranks_[local_rank];
+    if (!rank.joined) return MpiEnds::Stage::kNeverBegan;
+    return rank.within ? MpiEnds::Stage::kWithin : MpiEnds::Stage::kFinalized;
+  }
 
  private:
   struct Rank {

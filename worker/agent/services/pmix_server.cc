@@ -41,7 +41,8 @@ PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handl
       handlers_(std::move(handlers)),
       log_(std::move(log)),
       words_(log_, 20, seconds(10)),
-      ends_(loop, options_.machine * options_.processes, handlers_.kill, log_),
+      ends_(loop, options_.machine * options_.processes,
+            uint64_t{options_.machines} * options_.processes, handlers_.kill, log_),
       patience_(loop,
                 [this] {
                   core::Failure death;
@@ -311,11 +312,7 @@ bool PmixServer::Judge(uint32_t local_rank, core::Failure* death) {
   ReadSocket();  // what it said last, before its end
   OnEnded();     // of which its own may be an effect
   if (!pmix_) return death->exit_code != 0;
-  if (death->exit_code == 0 && death->by_itself && !pmix_->Joined(local_rank)) {
-    death->cause = core::Cause::kConfiguration;
-    return true;
-  }
-  return ends_.Judge(local_rank, pmix_->Unfinished(local_rank), death);
+  return ends_.Judge(local_rank, pmix_->StageOf(local_rank), death);
 }
 
 }  // namespace lockstep::agent

@@ -4,17 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "base/folder.h"
+#include "base/process.h"
 #include "worker/trainer/report/crc32c.h"
 
 namespace lockstep::trainer {
@@ -98,11 +97,6 @@ Message Event(double wall_time, int64_t step) {
   return event;
 }
 
-std::string HostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
 // The time in the last name of `dir`, 0 without one. TensorBoard takes files in the order of their
 // names, and a restart within a second, or on a machine whose clock is behind, must come later.
 int64_t LastSecond(const std::string& dir) {
@@ -154,7 +148,7 @@ Result<std::unique_ptr<EventFile>> EventFile::Create(const std::string& dir, int
   int fd = -1;
   std::string path;
   for (; fd < 0; ++second) {
-    path = dir + "/" + std::string(kPrefix) + std::to_string(second) + "." + HostName() + "." +
+    path = dir + "/" + std::string(kPrefix) + std::to_string(second) + "." + OwnHostName() + "." +
            std::to_string(getpid()) + ".0";
     fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0 && errno != EEXIST) return FileError("making", path, errno);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import processes
+import pytest
 from run import ROOT, Run, ranks
 from run_output import Output
 from tls import binary
@@ -125,6 +126,35 @@ def test_machines_of_a_run_get_separate_cores(tmp_path):
     used = [cpu for text, _ in said for cpu in text.split(", ")]
     assert len(set(used)) == len(used), output
     assert all(int(threads) <= len(text.split(", ")) for text, threads in said), output
+
+
+@pytest.mark.parametrize("command, reason", [
+    ("no-such-python", "cannot start no-such-python: there is no such command in PATH"),
+    ("./crlf", "its lines end as Windows writes them (CRLF)"),
+    ("./lost", "the interpreter that its first line names, /no/python, does not exist here"),
+    ("./none", "/none: there is no such file"),
+])
+def test_run_ends_with_the_reason_why_a_command_could_not_be_started(command, reason, tmp_path):
+    for name, text in {"crlf": "#!/bin/sh\r\ntrue\r\n", "lost": "#!/no/python\n"}.items():
+        (tmp_path / name).write_bytes(text.encode())
+        (tmp_path / name).chmod(0o755)
+    job = tmp_path / "job.yaml"
+    job.write_text("apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: lost}\n"
+                   f"spec: {{command: [{command}], workingDir: {tmp_path}}}\n")
+    code, report, output = Run(tmp_path, str(job)).finish()
+    assert code == 127, output
+    assert output.splitlines()[-1].startswith("lockstep: job lost failed: rank 0"), output
+    assert reason in output.splitlines()[-1], output
+    assert reason in report["reason"], report
+
+
+def test_run_answers_a_program_in_place_of_a_job_with_the_line_that_runs_it(tmp_path):
+    (tmp_path / "train.py").write_text("print(1)\n")
+    done = subprocess.run([binary("lockstep"), "run", "train.py"], capture_output=True, text=True,
+                          cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert ("train.py is a Python program, and no job: `lockstep run -p 2 -- python3 train.py`"
+            in done.stderr), done.stderr
 
 
 def test_run_reports_missing_pid_namespaces_once():

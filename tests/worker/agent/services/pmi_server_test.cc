@@ -128,8 +128,23 @@ TEST_F(PmiServerTest, TheCodeAndTheWordsOfAnAbortAreTheFailures) {
   EXPECT_EQ(death.exit_code, 7);
   EXPECT_EQ(death.stderr_tail, "it called MPI_Abort with code 7: no data");
   EXPECT_THAT(log_, HasSubstr("rank 0 called MPI_Abort with code 7: no data"));
-  core::Failure other = Exit(0);
-  EXPECT_FALSE(pmi_->Judge(1, &other)) << "it was no MPI program";
+}
+
+TEST_F(PmiServerTest, AnEndBeforeMpiBeganIsTheConfigurationsFaultWhereThereArePeers) {
+  core::Failure death = Exit(0);
+  EXPECT_TRUE(pmi_->Judge(1, &death)) << "it was a world of its own";
+  EXPECT_EQ(death.cause, core::Cause::kConfiguration);
+  death = Exit(3);
+  EXPECT_TRUE(pmi_->Judge(1, &death));
+  EXPECT_EQ(death.cause, core::Cause::kProcessExit) << "its code says more";
+  death = Exit(0);
+  death.by_itself = false;
+  EXPECT_FALSE(pmi_->Judge(1, &death)) << "it was told to";
+
+  PmiServer alone(loop(), "job", 0, 1, 1, {}, [](const std::string&) {});
+  ASSERT_TRUE(alone.Begin(kFirst).ok());
+  death = Exit(0);
+  EXPECT_FALSE(alone.Judge(0, &death)) << "a world of one is the whole job";
 }
 
 TEST_F(PmiServerTest, OneThatStaysAfterItsAbortIsKilled) {

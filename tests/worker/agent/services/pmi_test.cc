@@ -120,16 +120,17 @@ TEST_F(PmiTest, AnAbortHasItsCodeAndItsWords) {
   EXPECT_EQ(last_.abort->code, 134);
 }
 
-TEST_F(PmiTest, ARankIsUnfinishedBetweenInitAndFinalize) {
+TEST_F(PmiTest, ARankIsWithinMpiBetweenInitAndFinalize) {
+  using enum MpiEnds::Stage;
   Prove();
-  EXPECT_FALSE(pmi_.Unfinished(0)) << "it has not begun MPI";
+  EXPECT_EQ(pmi_.StageOf(0), kNeverBegan);
   Say(2, "cmd=init pmi_version=1 pmi_subversion=1");
-  EXPECT_TRUE(pmi_.Unfinished(0));
+  EXPECT_EQ(pmi_.StageOf(0), kWithin);
   pmi_.OnClose(2);
-  EXPECT_TRUE(pmi_.Unfinished(0));
+  EXPECT_EQ(pmi_.StageOf(0), kWithin);
   Say(3, "cmd=init pmi_version=1 pmi_subversion=1");
   Say(3, "cmd=finalize");
-  EXPECT_FALSE(pmi_.Unfinished(1));
+  EXPECT_EQ(pmi_.StageOf(1), kFinalized);
 }
 
 TEST_F(PmiTest, ARankMayPutItsShareAndNoMore) {

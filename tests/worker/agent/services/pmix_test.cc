@@ -69,13 +69,13 @@ TEST_F(PmixTest, ItsOwnProblemIsPassedOn) {
 }
 
 TEST_F(PmixTest, ARankIsWithinMpiBetweenItsBeginningAndItsEnd) {
-  EXPECT_FALSE(pmix_.Joined(1) || pmix_.Unfinished(1));
+  using enum MpiEnds::Stage;
+  EXPECT_EQ(pmix_.StageOf(1), kNeverBegan);
   Hear({.kind = Kind::kConnected, .local_rank = 1});
-  EXPECT_TRUE(pmix_.Joined(1) && pmix_.Unfinished(1));
-  EXPECT_FALSE(pmix_.Joined(0));
+  EXPECT_EQ(pmix_.StageOf(1), kWithin);
+  EXPECT_EQ(pmix_.StageOf(0), kNeverBegan);
   Hear({.kind = Kind::kFinalized, .local_rank = 1});
-  EXPECT_TRUE(pmix_.Joined(1));
-  EXPECT_FALSE(pmix_.Unfinished(1));
+  EXPECT_EQ(pmix_.StageOf(1), kFinalized);
 }
 
 TEST_F(PmixTest, AnAbortIsTold) {
