@@ -10,9 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/file.h"
 #include "base/process.h"
+#include "core/model/names.h"
 
 namespace lockstep::cli {
 namespace {
@@ -58,11 +60,14 @@ AgentProcesses::AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner
       isolation_(options_.namespaces ? place::Isolation::kNamespace : place::Isolation::kNone) {}
 
 // The first agent finds out what this computer allows.
-Result<place::SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments) {
+Result<place::SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments,
+                                                  std::string host_name) {
   place::SpawnSpec spec;
   spec.program = options_.agent;
   spec.arguments = std::move(arguments);
   spec.own_shared_memory = options_.own_shared_memory;
+  if (!options_.hosts_file.empty()) spec.host_name = std::move(host_name);
+  spec.hosts_file = options_.hosts_file;
   spec.isolation = isolation_;
   Result<place::SpawnedAgent> agent = SpawnIsolated(spawner_, &spec, [&](const Error& error) {
     if (isolation_known_ || spec.isolation != place::Isolation::kUserNamespace) return;
@@ -75,10 +80,21 @@ Result<place::SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> argum
   return agent;
 }
 
+void AgentProcesses::TellOfHostNames() {
+  if (std::exchange(host_names_told_, true)) return;
+  screen_->Event(
+      "all machines have this computer's host name, because they have no namespaces: Open MPI's "
+      "mpirun takes them for one node and may hang in its first barrier; take -m 1, or mpi.start: "
+      "Pmix");
+}
+
 Status AgentProcesses::Start(const core::AgentConfig& config, const Place& place) {
   if (place.by != Reach::kHere) return StartRemote(config, place);
-  Result<place::SpawnedAgent> spawned = Spawn({"--config-fd", std::to_string(place::kConfigFd)});
+  Result<place::SpawnedAgent> spawned =
+      Spawn({"--config-fd", std::to_string(place::kConfigFd)},
+            core::HostName(config.job.metadata.name, static_cast<int>(config.machine)));
   if (!spawned.ok()) return spawned.error();
+  if (options_.needs_host_names && !spawned->host_named) TellOfHostNames();
   place::TellConfig(*spawned, core::ToJson(config));
   auto agent = std::make_shared<Agent>();
   agent->machine = config.machine;
@@ -116,7 +132,7 @@ Status AgentProcesses::StartRemote(const core::AgentConfig& config, const Place&
 }
 
 Status AgentProcesses::StartSpare(uint32_t machine) {
-  Result<place::SpawnedAgent> spawned = Spawn({"--spare"});
+  Result<place::SpawnedAgent> spawned = Spawn({"--spare"}, "");
   if (!spawned.ok()) return spawned.error();
   spawned->config.reset();
   auto agent = std::make_shared<Agent>();

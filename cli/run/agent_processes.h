@@ -43,6 +43,8 @@ struct AgentProcessesOptions {
   bool namespaces = true;
   bool show_agent_logs = false;
   bool own_shared_memory = false;  // as SpawnSpec has it
+  std::string hosts_file;          // likewise; "": machines keep this computer's host name
+  bool needs_host_names = false;   // the job may go wrong without: said where they can't be had
 };
 
 class AgentProcesses {
@@ -81,7 +83,8 @@ class AgentProcesses {
     std::deque<std::string> last_words;
   };
 
-  Result<place::SpawnedAgent> Spawn(std::vector<std::string> arguments);
+  Result<place::SpawnedAgent> Spawn(std::vector<std::string> arguments, std::string host_name);
+  void TellOfHostNames();
   Status StartRemote(const core::AgentConfig& config, const Place& place);
   Status Adopt(const std::shared_ptr<Agent>& agent);
   void Signal(uint32_t machine, int signal);
@@ -98,6 +101,7 @@ class AgentProcesses {
   AgentProcessesOptions options_;
   place::Isolation isolation_;
   bool isolation_known_ = false;
+  bool host_names_told_ = false;
   bool paused_ = false;
   std::map<uint32_t, std::shared_ptr<Agent>> agents_;  // that run
   std::vector<AgentEnd> ending_;                       // reaped, perhaps with orphans

@@ -26,6 +26,7 @@
 #include "core/exit_codes.h"
 #include "core/gang/progress.h"
 #include "core/gang/status_api.h"
+#include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/text/limited_text.h"
 #include "operator/gang/gang_link.h"
@@ -79,6 +80,11 @@ gang::GangLinkOptions LinkOptions(int machines) {
   return options;
 }
 
+// Whether this computer is several machines.
+bool PlaysMachines(const core::TrainingJob& job, const RunOptions& options) {
+  return job.spec.num_machines > 1 && !options.nodes.remote();
+}
+
 bool WantsLiveTable(const RunOptions& options) {
   const char* terminal = std::getenv("TERM");
   return options.table && isatty(STDERR_FILENO) == 1 && terminal != nullptr &&
@@ -103,7 +109,11 @@ class LocalOperator {
                  .namespaces = options.namespaces,
                  .show_agent_logs = options.verbose,
                  // Machines that are several would meet each other's files in one.
-                 .own_shared_memory = job.spec.num_machines > 1}),
+                 .own_shared_memory = job.spec.num_machines > 1,
+                 .hosts_file =
+                     PlaysMachines(job, options) ? MakeHostsFile(setup_, job.metadata.name) : "",
+                 .needs_host_names =
+                     PlaysMachines(job, options) && core::StartsFromMachine0(job.spec)}),
         link_(setup_.loop.get(), LinkOptions(job.spec.num_machines),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },
@@ -286,7 +296,7 @@ class LocalOperator {
     if (event.reason == "CheckpointNotWritten") unwritten_ = true;
     if (event.reason == "CheckpointNotWritten" || event.reason == "Straggler" ||
         event.reason == "Preflight" || event.reason == control::kRankRestarted ||
-        event.reason == "Shrunk" || event.reason == "Grown") {
+        event.reason == "RanksNeverMet" || event.reason == "Shrunk" || event.reason == "Grown") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;

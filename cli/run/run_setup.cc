@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/file.h"
 #include "base/net/route.h"
 #include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
@@ -25,6 +26,8 @@ Result<Key> RandomKey() {
 
 // Whoever starts an agent on another node makes it a folder there.
 constexpr const char* kFolderThere = "/unset";
+
+constexpr size_t kMaxHosts = size_t{16} << 20;  // lists of blocked names have a few
 
 }  // namespace
 
@@ -45,6 +48,22 @@ Result<RunSetup> PrepareRun(uint32_t machines, const Nodes& nodes, const std::st
   std::signal(SIGPIPE, SIG_IGN);
   return RunSetup{*key, std::move(*places), std::move(*folder), std::move(*loop),
                   std::move(*spawner)};
+}
+
+std::string HostsText(const std::string& job, const std::vector<Place>& places,
+                      std::string_view computers) {
+  std::string text;
+  for (size_t machine = 0; machine < places.size(); ++machine) {
+    text += places[machine].address + "\t" + core::HostName(job, static_cast<int>(machine)) + "\n";
+  }
+  return text.append(computers);
+}
+
+std::string MakeHostsFile(const RunSetup& setup, const std::string& job) {
+  const Result<std::string> computers = ReadFile("/etc/hosts", kMaxHosts);
+  std::string path = setup.folder.path() + "/hosts";
+  const std::string text = HostsText(job, setup.places, computers.ok() ? *computers : "");
+  return WriteFileAtomically(path, text, {.mode = 0644}).ok() ? path : "";
 }
 
 Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,

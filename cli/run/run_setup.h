@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/crypto/hkdf.h"
@@ -30,6 +31,13 @@ struct RunSetup {
 // Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.
 // `agent`: its path, on other nodes too.
 Result<RunSetup> PrepareRun(uint32_t machines, const Nodes& nodes, const std::string& agent);
+
+// A file for /etc/hosts of each machine: the names and addresses of all of them, then what this
+// computer's says. "": no such file could be made.
+std::string MakeHostsFile(const RunSetup& setup, const std::string& job);
+// Its text. Pure.
+std::string HostsText(const std::string& job, const std::vector<Place>& places,
+                      std::string_view computers);
 
 // For the attempt of `machine` that stands in `status`, whose folder is made; on another node its
 // far end makes one there, and sets what names it. `job`: with its UID. `checkpoint_path`: of the

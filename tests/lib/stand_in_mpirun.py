@@ -66,7 +66,10 @@ def daemon(style, host, port, *mode):
         sys.stdout.flush()
     own = {"host": host, "pid": os.getpid(), "namespace": os.readlink("/proc/self/ns/pid"),
            "prefix": os.environ.get("PRTE_PREFIX"), "tmpdir": os.environ["TMPDIR"],
-           "generation": os.environ["LOCKSTEP_GENERATION"]}
+           "generation": os.environ["LOCKSTEP_GENERATION"], "name": socket.gethostname(),
+           "address": socket.gethostbyname(socket.gethostname()),
+           "machine 0": socket.gethostbyname(os.environ["LOCKSTEP_JOB"] + "-0"),
+           "master": os.environ["MASTER_ADDR"]}
     line.sendall(json.dumps(own).encode() + b"\n")
     sys.exit(0 if line.recv(4) == b"quit" else 1)
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -36,10 +37,14 @@ constexpr int kOutputPipe = 256 * 1024;  // bytes; a bonus that may be refused
 struct Preparation {
   std::string uid;
   std::string gid;
+  std::string host_name;    // "": the computer's
+  std::string hosts_file;   // in place of kHosts
+  bool host_named = false;  // written by the child
   bool own_shared_memory = false;
   std::vector<std::string> folders;  // of /dev/shm, to be kept in sight
 };
 constexpr const char* kSharedMemory = "/dev/shm";
+constexpr const char* kHosts = "/etc/hosts";
 constexpr size_t kMostFolders = 64;
 
 // 0, or an errno.
@@ -83,12 +88,25 @@ void MountSharedMemory(const Preparation& preparation) noexcept {
   }
 }
 
+// The name is set only where it can be looked up: programs look up their own, and one that no file
+// knows is asked of a name server, which may take seconds.
+void NameHost(Preparation* preparation) noexcept {
+  const std::string& name = preparation->host_name;
+  if (name.empty()) return;
+  preparation->host_named =
+      mount(preparation->hosts_file.c_str(), kHosts, nullptr, MS_BIND, nullptr) == 0 &&
+      unshare(CLONE_NEWUTS) == 0 && sethostname(name.data(), name.size()) == 0;
+}
+
 int Mount(void* data) noexcept {
   KeepStopSignals();
-  const auto* preparation = static_cast<const Preparation*>(data);
+  auto* preparation = static_cast<Preparation*>(data);
   const int error = MountProc();
-  if (error == 0 && preparation->own_shared_memory) MountSharedMemory(*preparation);
-  return error;
+  if (error != 0) return error;
+  // The file may lie in /dev/shm, which is about to be hidden.
+  NameHost(preparation);
+  if (preparation->own_shared_memory) MountSharedMemory(*preparation);
+  return 0;
 }
 
 int MapIdsAndMount(void* data) noexcept {
@@ -191,8 +209,11 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
   if (!line.ok()) return line.error();
   const std::string user = std::to_string(geteuid());
   const std::string group = std::to_string(getegid());
-  Preparation preparation{
-      .uid = user + " " + user + " 1", .gid = group + " " + group + " 1", .folders = {}};
+  Preparation preparation{.uid = user + " " + user + " 1",
+                          .gid = group + " " + group + " 1",
+                          .host_name = spec.host_name,
+                          .hosts_file = spec.hosts_file,
+                          .folders = {}};
   if (spec.own_shared_memory) {
     preparation.folders = FoldersOfSharedMemory();
     preparation.own_shared_memory = preparation.folders.size() <= kMostFolders;
@@ -214,7 +235,9 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
 
   SpawnResult result = spawner->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return SpawnError(spec, *failure);
-  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(line->ours));
+  SpawnedAgent agent = AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(line->ours));
+  agent.host_named = preparation.host_named;
+  return agent;
 }
 
 void TellConfig(const SpawnedAgent& agent, const std::string& json) {

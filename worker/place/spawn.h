@@ -38,15 +38,20 @@ struct SpawnSpec {
   // Where the isolation has a mount namespace: an empty /dev/shm of its own, mounted as `lockstep`,
   // in which the folders that are there now are seen as ever. One that can't be had is not missed.
   bool own_shared_memory = false;
+  // Likewise: the machine's own host name, and the file that is /etc/hosts there and knows it.
+  // "": the computer's.
+  std::string host_name = {};
+  std::string hosts_file = {};
   bool capture_output = true;  // else its stdout and stderr are this process's
 };
 
 struct SpawnedAgent {
   pid_t pid = 0;
   UniqueFd pidfd;
-  UniqueFd config;  // a socket for TellConfig and ReadLastMessage
-  UniqueFd output;  // its stdout; both non-blocking
-  UniqueFd log;     // its stderr
+  UniqueFd config;          // a socket for TellConfig and ReadLastMessage
+  UniqueFd output;          // its stdout; both non-blocking
+  UniqueFd log;             // its stderr
+  bool host_named = false;  // it has SpawnSpec::host_name
 };
 
 // Denied: this isolation is not allowed here, try the next. NotFound: no such program. Unavailable:

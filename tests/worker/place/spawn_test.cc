@@ -1,6 +1,6 @@
 #include "worker/place/spawn.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/process.h"
 
 namespace lockstep::place {
 namespace {
@@ -80,6 +84,45 @@ TEST(SpawnAgent, WhatAsksItToLeaveBeforeItListensIsKept) {
   for (const int number : {SIGTERM, SIGINT}) {
     EXPECT_TRUE(blocked & (uint64_t{1} << (number - 1))) << number;
   }
+}
+
+// What it writes.
+std::string Said(const SpawnedAgent& agent) {
+  std::string said;
+  EXPECT_EQ(waitpid(agent.pid, nullptr, 0), agent.pid);
+  std::array<char, 4096> block{};
+  ssize_t got = 0;
+  while ((got = read(agent.output.get(), block.data(), block.size())) > 0) {
+    said.append(block.data(), static_cast<size_t>(got));
+  }
+  return said;
+}
+
+TEST(SpawnAgent, AMachineHasAHostNameThatItsOwnHostsFileKnows) {
+  Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  ASSERT_TRUE(spawner.ok());
+  const std::string hosts = testing::TempDir() + "hosts";
+  ASSERT_TRUE(WriteFileAtomically(hosts, "127.9.9.2\tgpt-1\n").ok());
+  const std::string computers = OwnHostName();
+  SpawnSpec spec;
+  spec.program = "/bin/cat";
+  spec.arguments = {"/proc/sys/kernel/hostname", "/etc/hosts"};
+  spec.isolation = Isolation::kNamespace;
+  spec.host_name = "gpt-1";
+  spec.hosts_file = hosts;
+  Result<SpawnedAgent> agent = SpawnIsolated(spawner->get(), &spec, [](const Error&) {});
+  ASSERT_TRUE(agent.ok()) << agent.error().message;
+  EXPECT_EQ(agent->host_named, spec.isolation != Isolation::kNone);
+  const std::string said = Said(*agent);
+  if (agent->host_named) EXPECT_EQ(said, "gpt-1\n127.9.9.2\tgpt-1\n");
+  EXPECT_EQ(OwnHostName(), computers);
+
+  spec.hosts_file = hosts + ".none";
+  agent = SpawnIsolated(spawner->get(), &spec, [](const Error&) {});
+  ASSERT_TRUE(agent.ok()) << agent.error().message;
+  EXPECT_FALSE(agent->host_named);
+  EXPECT_THAT(Said(*agent), testing::StartsWith(computers + "\n"))
+      << "a name that resolves nowhere is worse than the computer's";
 }
 
 }  // namespace

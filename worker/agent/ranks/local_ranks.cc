@@ -59,13 +59,17 @@ std::string TemporaryBase(const core::AgentConfig& config) {
   return config.cache_dir.empty() ? config.run_dir + "/tmp" : (disk / "tmp").string();
 }
 
-// What ranks find of the environment that the agent has. A TMPDIR of the shell that `lockstep run`
-// was started in is where the ranks' own ones are (worker/place/run_folder.h).
+// What ranks find of the environment that the agent has. Of the shell that `lockstep run` was
+// started in, TMPDIR is where the ranks' own ones are (worker/place/run_folder.h), and HOSTNAME may
+// not be this machine's name (worker/place/spawn.h).
 std::vector<std::string> Inherited(const core::AgentConfig& config) {
   std::vector<std::string> environment = OwnEnvironment();
   if (config.shares_computer) {
     std::erase_if(environment,
                   [](const std::string& entry) { return entry.starts_with("TMPDIR="); });
+    for (std::string& entry : environment) {
+      if (entry.starts_with("HOSTNAME=")) entry = "HOSTNAME=" + OwnHostName();
+    }
   }
   return environment;
 }
@@ -155,7 +159,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   const std::vector<topology::Nic> near = bindings_.NearNics();
   const topology::Machine& own = bindings_.machine();
   if (interface_.empty()) interface_ = topology::SocketInterface(near);
-  // To NCCL all machines on one computer are one, which must be told one thing.
+  // To NCCL all machines with one host name are one, which must be told one thing.
   if (!config->shares_computer) rdma_devices_ = topology::RdmaDevices(own.nics, near);
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);

@@ -38,6 +38,9 @@ def test_daemons_run_on_every_other_machine_and_job_succeeds_with_launcher(style
     assert sorted(own["host"].rpartition("-")[2] for own in told) == ["1", "2"]
     assert len({own["tmpdir"] for own in told}) == 2
     assert {own["generation"] for own in told} == {"1-1"}
+    for own in told:  # a node to an MPI library, with a name that resolves as its own and machine 0's
+        assert own["name"] == own["host"], own
+        assert own["machine 0"] == own["master"] != own["address"], own
     (tmp_path / "go").touch()
     code, report, output = run.finish()
     assert code == 0, output
@@ -101,6 +104,12 @@ def test_remote_shell_of_ended_generation_starts_no_daemon(tmp_path):
     code, report, output = start(tmp_path, "mpich", "past", machines=2).finish()
     assert (tmp_path / "fenced").exists(), output
     assert code == 78, output  # for the other machine was never asked
+
+
+def test_run_says_that_machines_without_namespaces_share_one_host_name(tmp_path):
+    run = Run(tmp_path, "-m", "2", "--framework", "Mpi", "--no-pid-namespace", "--", "mpirun-x")
+    _, _, output = run.finish()
+    assert output.count("all machines have this computer's host name") == 1, output
 
 
 def test_flood_of_daemon_output_does_not_block_the_job(tmp_path):
