@@ -40,14 +40,36 @@ bool IsAssignment(std::string_view word) {
          word.substr(0, equals).find('/') == std::string_view::npos;
 }
 
-using Launchers = std::vector<std::string>;
+using Launchers = std::vector<LauncherCall>;
+
+Launchers Call(std::string_view name, Words words) {
+  return {{std::string(name), {words.begin(), words.end()}}};
+}
+
+// A launcher's own program, such as pip installs it.
+Launchers OfProgram(Words words) {
+  const std::string_view program = BaseName(words[0]);
+  if (program == "accelerate") {
+    return words.size() > 1 && words[1] == "launch" ? Call("accelerate launch", words)
+                                                    : Launchers{};
+  }
+  // Short names, which other programs may have, of launchers of Python scripts.
+  if (IsOneOf(program, {"ds", "composer"})) {
+    const bool script =
+        std::ranges::any_of(words, [](const std::string& word) { return word.ends_with(".py"); });
+    return script ? Call(program == "ds" ? "deepspeed" : program, words) : Launchers{};
+  }
+  if (IsMpirun(program)) return Call(program, words);  // Debian's mpirun.openmpi, too
+  const auto known = std::find(kLaunchers.begin(), kLaunchers.end(), program);
+  return known == kLaunchers.end() ? Launchers{} : Call(*known, words);
+}
 
 Launchers OfPython(Words words) {
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "-m" && i + 1 < words.size()) {
       for (const Module& known : kModules) {
-        if (known.module == words[i + 1]) return {std::string(known.launcher)};
+        if (known.module == words[i + 1]) return Call(known.launcher, words.subspan(i + 1));
       }
       return {};
     }
@@ -56,7 +78,7 @@ Launchers OfPython(Words words) {
       ++i;
       continue;
     }
-    if (!word.starts_with('-')) return {};
+    if (!word.starts_with('-')) return OfProgram(words.subspan(i));
   }
   return {};
 }
@@ -97,11 +119,41 @@ Launchers OfWrapper(Words words, int shells_left) {
   return {};
 }
 
+// The options of env, exec, nohup and time, and their values.
+Words AfterOptions(Words words) {
+  while (!words.empty() && words[0].starts_with('-')) {
+    const bool has_value =
+        IsOneOf(words[0], {"-u", "--unset", "-C", "--chdir", "-a", "-f", "--format", "-o",
+                           "--output", "-S", "--split-string"});
+    words = words.subspan(std::min<size_t>(has_value ? 2 : 1, words.size()));
+  }
+  return words;
+}
+
+// What `env -S` splits into words; empty without it.
+std::vector<std::string> SplitByEnv(Words words) {
+  for (size_t i = 0; i + 1 < words.size() && words[i].starts_with('-'); ++i) {
+    if (!IsOneOf(words[i], {"-S", "--split-string"})) continue;
+    std::vector<std::string> split = SplitShellWords(words[i + 1]);
+    split.insert(split.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end());
+    return split;
+  }
+  return {};
+}
+
 Launchers OfWords(Words words, int shells_left) {
   // Programs that prepare the environment and then start the program.
-  while (!words.empty() && (IsAssignment(words[0]) ||
-                            IsOneOf(BaseName(words[0]), {"env", "exec", "nohup", "time", "-i"}))) {
+  while (!words.empty()) {
+    if (IsAssignment(words[0])) {
+      words = words.subspan(1);
+      continue;
+    }
+    if (!IsOneOf(BaseName(words[0]), {"env", "exec", "nohup", "time"})) break;
     words = words.subspan(1);
+    if (const std::vector<std::string> split = SplitByEnv(words); !split.empty()) {
+      return shells_left == 0 ? Launchers{} : OfWords(split, shells_left - 1);
+    }
+    words = AfterOptions(words);
   }
   if (words.empty()) return {};
   const std::string_view program = BaseName(words[0]);
@@ -111,12 +163,7 @@ Launchers OfWords(Words words, int shells_left) {
                         "sudo", "uv", "poetry", "conda", "mamba", "micromamba", "pixi"})) {
     return OfWrapper(words, shells_left);
   }
-  if (program == "accelerate") {
-    return words.size() > 1 && words[1] == "launch" ? Launchers{"accelerate launch"} : Launchers{};
-  }
-  if (IsMpirun(program)) return {std::string(program)};  // Debian's mpirun.openmpi, too
-  const auto known = std::find(kLaunchers.begin(), kLaunchers.end(), program);
-  return known == kLaunchers.end() ? Launchers{} : Launchers{std::string(*known)};
+  return OfProgram(words);
 }
 
 bool NeedsNoQuotes(char c) {
@@ -126,23 +173,23 @@ bool NeedsNoQuotes(char c) {
 
 }  // namespace
 
-std::vector<std::string> LaunchersOf(const std::vector<std::string>& command) {
+std::vector<LauncherCall> LaunchersOf(const std::vector<std::string>& command) {
   constexpr int kShellsDeep = 3;
   return OfWords(Words(command), kShellsDeep);
 }
 
 std::string LauncherOf(const std::vector<std::string>& command) {
   const Launchers launchers = LaunchersOf(command);
-  return launchers.empty() ? "" : launchers.front();
+  return launchers.empty() ? "" : launchers.front().name;
 }
 
 bool IsMpirun(std::string_view launcher) {
-  return IsOneOf(launcher, {"mpirun", "mpiexec", "mpiexec.hydra", "orterun"}) ||
+  return IsOneOf(launcher, {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}) ||
          launcher.starts_with("mpirun.") || launcher.starts_with("mpiexec.");
 }
 
 std::string UnsupportedLauncherOf(const std::vector<std::string>& command, bool from_machine0) {
-  for (const std::string& launcher : LaunchersOf(command)) {
+  for (const auto& [launcher, words] : LaunchersOf(command)) {
     if (from_machine0 ? !IsMpirun(launcher) : launcher != "torchrun") return launcher;
   }
   return {};
@@ -155,8 +202,9 @@ std::string InPlaceOf(const std::string& launcher) {
   const std::string mpi = IsMpirun(launcher) ? "; a program that calls MPI keeps " + launcher +
                                                    ", under framework: Mpi with mpi.start: Launcher"
                                              : "";
-  const std::string line =
-      launcher == "colossalai" ? "" : "; `lockstep convert -- " + launcher + " ...` writes it";
+  const std::string line = IsOneOf(launcher, {"colossalai", "composer"})
+                               ? ""
+                               : "; `lockstep convert -- " + launcher + " ...` writes it";
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +
          ": Lockstep starts every rank of all machines, where " + launcher +

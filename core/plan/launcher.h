@@ -8,10 +8,15 @@
 
 namespace lockstep::core {
 
-// The launchers that a command starts ("torchrun", "accelerate launch", "deepspeed", "mpirun",
-// ...), looking through `python -m`, `env`, `timeout` and their like, and a shell's -c; several
-// where a shell's script starts several.
-std::vector<std::string> LaunchersOf(const std::vector<std::string>& command);
+struct LauncherCall {
+  std::string name;                // "torchrun", "accelerate launch", "deepspeed", "mpirun", ...
+  std::vector<std::string> words;  // the launcher and what follows it
+};
+
+// The launchers that a command starts, looking through `python -m`, Python scripts that are a
+// launcher's, `env`, `timeout` and their like, and a shell's -c; several where a shell's script
+// starts several.
+std::vector<LauncherCall> LaunchersOf(const std::vector<std::string>& command);
 
 // The first of them; empty when the command starts none.
 std::string LauncherOf(const std::vector<std::string>& command);

@@ -15,6 +15,7 @@
 #include "core/model/shortcuts.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
+#include "core/plan/mpirun.h"
 #include "core/validate/validator.h"
 
 namespace lockstep::core {
@@ -77,6 +78,18 @@ void ValidateNumbers(Validator& validator, const std::string& path, const T& val
   }
 }
 
+// One mpirun of the whole world is enough: others of a script may prepare it. A script that is a
+// file may call mpirun where it can't be seen.
+void ValidateMpirun(Validator& validator, const std::vector<std::string>& command) {
+  std::string why;
+  for (const auto& [launcher, words] : LaunchersOf(command)) {
+    std::string other = OtherWorldOf(words, validator.job);
+    if (other.empty()) return;
+    if (why.empty()) why = std::move(other);
+  }
+  if (!why.empty()) validator.Error("spec.command", std::move(why));
+}
+
 void ValidateLauncher(Validator& validator, const Spec& spec) {
   std::vector<std::string> whole = spec.command;
   whole.insert(whole.end(), spec.args.begin(), spec.args.end());
@@ -86,7 +99,7 @@ void ValidateLauncher(Validator& validator, const Spec& spec) {
     validator.Error("spec.command", InPlaceOf(unsupported), unsupported);
     return;
   }
-  if (from_machine0) return;  // a script of the user's may call mpirun
+  if (from_machine0) return ValidateMpirun(validator, whole);
   const std::string launcher = LauncherOf(whole);
   if (launcher.empty() || spec.launch == Launch::kPerMachine) return;
   validator.Error("spec.command",
@@ -303,6 +316,11 @@ void ValidateCheckpoint(Validator& validator) {
                     Quote(checkpoint.path));
   }
   const std::string& resume = checkpoint.resume;
+  if (checkpoint.path.empty() && resume.find('/') != std::string::npos) {
+    validator.Error("spec.checkpoint.path",
+                    "is missing beside the checkpoint that resume names; write the folder of this "
+                    "job's own, as in /checkpoints");
+  }
   if (resume != "Auto" && resume != "Never" && resume.find('/') == std::string::npos) {
     validator.Error("spec.checkpoint.resume",
                     "must be Auto, Never or a path with a / in it, as in ./" +

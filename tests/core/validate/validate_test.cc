@@ -506,6 +506,11 @@ TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
       {"[/usr/bin/srun, a]", "srun"},
       {"[python, -m, accelerate.commands.launch, train.py]", "accelerate launch"},
       {"[python3, -u, -m, deepspeed.launcher.runner, train.py]", "deepspeed"},
+      {"[ds, --num_gpus, \"2\", train.py]", "deepspeed"},
+      {"[env, -u, X, -C, /w, A=b, accelerate, launch, train.py]", "accelerate launch"},
+      {"[env, -S, \"accelerate launch\", train.py]", "accelerate launch"},
+      {"[exec, -a, x, deepspeed, train.py]", "deepspeed"},
+      {"[python3, -u, /venv/bin/accelerate, launch, train.py]", "accelerate launch"},
       {"[sh, -ec, \"A=1 accelerate launch train.py\"]", "accelerate launch"},
       {"[env, bash, -c, \"bash -c 'exec srun a'\"]", "srun"},
       {"[uv, run, accelerate, launch, train.py]", "accelerate launch"},
@@ -533,7 +538,8 @@ TEST(Validate, TakesMpirunUnderItsFrameworkAloneAndNoOtherLauncherThere) {
        {"[mpirun, -n, \"4\", a]", "[mpirun.openmpi, a]", "[mpiexec.hydra, a]", "[orterun, a]",
         "[env, A=b, mpirun, a]", "[timeout, -k, 10s, 1h, mpiexec, a]",
         "[bash, -c, \"./prepare; mpirun a\"]"}) {
-    const std::string spec = std::string("  command: ") + command + "\n";
+    const std::string spec = std::string("  numMachines: 2\n  processesPerMachine: 2\n") +
+                             "  command: " + command + "\n";
     for (const char* launch : {"", "  launch: PerMachine\n"}) {
       EXPECT_THAT(Local(spec + launch), HasSubstr("under framework: Mpi with mpi.start: Launcher"))
           << command;
@@ -553,6 +559,42 @@ TEST(Validate, TakesMpirunUnderItsFrameworkAloneAndNoOtherLauncherThere) {
   EXPECT_EQ(Local("  framework: Mpi\n  command: [./solve.sh]\n"), "");
 }
 
+TEST(Validate, RefusesAnMpirunWhoseWorldIsNotTheJobs) {
+  const auto problems = [](const std::string& command) {
+    return Local("  numMachines: 2\n  processesPerMachine: 2\n  framework: Mpi\n  command: " +
+                 command + "\n");
+  };
+  for (const auto& [command, why] : {
+           std::pair("[mpirun, -np, \"2\", a]", "write -np 4: mpirun would start 2 of the 4"),
+           {"[mpiexec, -n, \"8\", a]", "would start 8 of the 4"},
+           {"[env, -u, X, mpirun, --np=2, a]", "write -np 4"},
+           {"[mpirun, -np, \"2\", a, \":\", -np, \"1\", b]", "would start 3 of the 4"},
+           {"[mpirun, --mca, btl, tcp, -x, A, --map-by, \"ppr:1:node:pe=2\", a]",
+            "mpirun's --map-by ppr:1:node:pe=2 and processesPerMachine: 2 must be the same"},
+           {"[mpiexec, -ppn, \"4\", -n, \"4\", a]", "mpirun's -ppn 4"},
+           {"[mpirun, -H, localhost, a]", "does not name machine 1 (gpt-1)"},
+           {"[mpirun, --host, \"gpt-0:2,gpt-10:2\", a]", "does not name machine 1"},
+           {"[bash, -c, \"mpirun -np 1 a && mpirun -np 2 b\"]", "would start 1 of the 4"},
+       }) {
+    EXPECT_THAT(problems(command), HasSubstr(why)) << command;
+  }
+  for (const char* command :
+       {"[mpirun, -np, \"4\", a, -np, \"2\"]", "[mpirun, a, -n, \"2\"]",
+        "[mpirun, --odd, a, -n, \"2\"]", "[mpirun, --map-by, \"ppr:2:node\", a]",
+        "[mpirun, --map-by, \"ppr:1:socket\", a]", "[mpirun, -H, \"gpt-0:2,gpt-1.gpt:2\", a]",
+        "[mpirun, -np, $(RANKS), a]", "[mpirun, -np, \"2\", a, \":\", -np, \"2\", b]",
+        "[bash, -c, \"mpirun -np 1 prepare && mpirun -np 4 train\"]"}) {
+    EXPECT_EQ(problems(command), "") << command;
+  }
+}
+
+TEST(Validate, RefusesACheckpointToResumeFromWithoutAFolderOfTheJobsOwn) {
+  EXPECT_THAT(
+      Local("  command: [a]\n  checkpoint: {resume: /old/7}\n"),
+      HasSubstr("spec.checkpoint.path: is missing beside the checkpoint that resume names"));
+  EXPECT_EQ(Local("  command: [a]\n  checkpoint: {resume: /old/7, path: /new}\n"), "");
+}
+
 TEST(Validate, FindsALauncherThatStandsInTheArgs) {
   EXPECT_THAT(Local("  command: [python]\n  args: [-m, torch.distributed.run, train.py]\n"),
               HasSubstr("drop the launcher"));
@@ -562,7 +604,8 @@ TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
   for (const char* command :
        {"[python, train.py, torchrun]", "[python, -m, train]", "[accelerate, config]",
         "[bash, -c, \"echo torchrun\"]", "[sh, torchrun.sh]", "[./train]",
-        "[timeout, 1h, ./train, torchrun]", "[uv, run, python, train.py, mpirun]", "[nice]"}) {
+        "[timeout, 1h, ./train, torchrun]", "[env, -u, torchrun, ./train]", "[ds, ls]",
+        "[python, torchrun.py]", "[uv, run, python, train.py, mpirun]", "[nice]"}) {
     EXPECT_EQ(Local(std::string("  command: ") + command + "\n"), "") << command;
   }
 }

@@ -195,6 +195,10 @@ def _time_and_logs():
                                      "the end of the job alone.", "1s", "168h", or_off=True),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
+            rule("!has(self.resume) || !self.resume.contains('/') || "
+                 "(has(self.path) && self.path != '')",
+                 "is missing beside the checkpoint that resume names; write the folder of this "
+                 "job's own, as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
                  "it; make a new job", ".claim"), filled=True),
         "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
@@ -204,7 +208,7 @@ def _time_and_logs():
                                      "fail to start on its node before it is tried on another.",
                                      "1s", "168h"),
             "hangTimeout": duration("How long a process may report no progress, once it has begun "
-                                    "to; 0s: any time.", "1s", "168h", or_off=True),
+                                    "to; 0s: off, silence is no hang.", "1s", "168h", or_off=True),
         }, filled=True),
         "preflight": struct("Whether machines are measured before ranks run on them. Slow ones are "
                             "replaced, two at most.", {

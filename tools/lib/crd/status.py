@@ -24,8 +24,8 @@ def _attempts(description):
 
 def _conditions():
     return listing("Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, "
-                   "PreflightPassed, HangSuspected, Straggler, Shrunk, Suspended, Complete, Failed and "
-                   "NameConflict, as far as they apply.", struct("", {
+                   "PreflightPassed, HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, "
+                   "Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),

@@ -264,7 +264,7 @@ FAIL = [
     job(a_command(checkpoint={"claim": "A", "path": "/a"})),
     job(a_command(checkpoint={"claim": "a"})),
     job(a_command(checkpoint={"path": "a"})), job(a_command(checkpoint={"resume": "auto"})),
-    job(a_command(checkpoint={"resume": ""})),
+    job(a_command(checkpoint={"resume": ""})), job(a_command(checkpoint={"resume": "/a/b"})),
     job(a_command(checkpoint={"memory": {"size": 0}})),
     job(a_command(checkpoint={"memory": {"size": "1500m"}})),
     job(a_command(checkpoint={"persistEvery": "500ms"})),
