@@ -265,6 +265,10 @@ class Coordinator {
   CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
+  // What is to be said of the world that the ranks form, should the job succeed now; "": nothing.
+  void OnWorldDoubt(std::string doubt) { doubt_ = std::move(doubt); }
+  // The launcher's ranks were told of a world of `size`, where the job has `wanted` ranks.
+  void OnMpiWorld(int64_t size, int64_t wanted);
   CoordinatorActions OnTimer(Time now);
   Time NextWake() const;
 
@@ -321,6 +325,8 @@ class Coordinator {
   void AskToRunAgain(const Slot& slot);
   // The first machine that the launcher never asked to run anything.
   std::optional<uint32_t> NeverAsked() const;
+  // How the launcher's world was smaller than the job; "": nothing says that it was.
+  std::string SmallerWorld() const;
   void Handle(Time now, Slot& slot, const Fence& fence);
   void Handle(Time now, Slot& slot, const FenceMore& more);
   void Handle(Time now, Slot& slot, const PortsTried& tried);
@@ -415,7 +421,7 @@ class Coordinator {
   void LeaveTo(uint32_t later, const std::string& how);
   // `machine`: -1, or the one that it is about.
   void FailAsMisconfigured(Time now, int machine, const std::string& what);
-  void FailAsSmaller(Time now, uint32_t machine);
+  void FailAsSmaller(Time now, const std::string& how);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
   // Between generations, those that are wanted become the members.
@@ -486,6 +492,9 @@ class Coordinator {
 
   std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
   std::set<uint32_t> asked_;      // machines, in this generation
+  std::string doubt_;             // as OnWorldDoubt has it
+  int64_t mpi_world_ = 0;         // the largest of this generation's launchers; 0: none was seen
+  int64_t mpi_wanted_ = 0;
 
   struct MemoryCommit {
     uint32_t machine = 0;

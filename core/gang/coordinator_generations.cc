@@ -152,6 +152,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   last_alone_ = Time::min();
   runs_.clear();
   asked_.clear();
+  mpi_world_ = 0;
   fences_.Begin(generation_);
   copying_ = uncopied_ = copied_ = {};
   if (granted_.id != memory) granted_ = {memory, 0, NameInMemory(memory)};
@@ -289,7 +290,9 @@ void Coordinator::Succeed(Time now) {
   if (PersistLast(now)) return;
   ChargeAlone();  // they followed from no other's
   Record().ended = now;
-  if (const std::optional<uint32_t> machine = NeverAsked()) return FailAsSmaller(now, *machine);
+  if (const std::string smaller = SmallerWorld(); !smaller.empty()) {
+    return FailAsSmaller(now, smaller);
+  }
   Verdict success;
   success.generation = generation_;
   success.failure = last_failure_;  // who looks seldom may not have heard of it
@@ -300,6 +303,7 @@ void Coordinator::Succeed(Time now) {
   Record().stop_reason.reset();
   Record().stop_sent.reset();
   if (!unwritten_.empty()) success.reason += "; " + unwritten_;
+  if (!doubt_.empty()) success.reason += "; " + doubt_;
   DeliverVerdict(now, std::move(success));
 }
 

@@ -56,11 +56,24 @@ std::optional<uint32_t> Coordinator::NeverAsked() const {
   return std::nullopt;
 }
 
-void Coordinator::FailAsSmaller(Time now, uint32_t machine) {
-  const std::string name = "machine " + std::to_string(machine);
+void Coordinator::OnMpiWorld(int64_t size, int64_t wanted) {
+  mpi_world_ = std::max(mpi_world_, size);
+  mpi_wanted_ = wanted;
+}
+
+std::string Coordinator::SmallerWorld() const {
+  if (const std::optional<uint32_t> machine = NeverAsked()) {
+    return "never ran anything on machine " + std::to_string(*machine);
+  }
+  if (mpi_world_ == 0 || mpi_world_ >= mpi_wanted_) return "";
+  return "its ranks were " + std::to_string(mpi_world_) + " and not " + std::to_string(mpi_wanted_);
+}
+
+void Coordinator::FailAsSmaller(Time now, const std::string& how) {
+  const std::optional<uint32_t> machine = NeverAsked();
   FailAsMisconfigured(
-      now, static_cast<int>(machine),
-      "the launcher on machine 0 ended well, but never ran anything on " + name +
+      now, machine ? static_cast<int>(*machine) : 0,
+      "the launcher on machine 0 ended well, but " + how +
           ": its world was smaller than the job. Most often the command says so (-np, --host, "
           "--hostfile or --map-by of its own): drop these, or name as many processes as the job "
           "has");

@@ -313,7 +313,8 @@ inline constexpr auto kFields<GangStatus> =
                Field{"preflight", &GangStatus::preflight},
                Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
                Field{"verdict", &GangStatus::verdict},
-               Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}});
+               Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}},
+               Field{"doubt", &GangStatus::doubt, CutTo{kMaxBodyText}});
 
 template <>
 inline constexpr auto kFields<DesiredState::DesiredStop> =
@@ -358,7 +359,8 @@ inline constexpr auto kFields<Termination> = std::tuple(
     Field{"reason", &Termination::reason, Always{}, CutTo{kMaxBodyText}},
     Field{"lastFailure", &Termination::failure, Always{}},
     Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress},
-    Field{"unwritten", &Termination::unwritten, CutTo{kMaxBodyText / 4}});
+    Field{"unwritten", &Termination::unwritten, CutTo{kMaxBodyText / 4}},
+    Field{"doubt", &Termination::doubt, CutTo{kMaxBodyText}});
 
 }  // namespace lockstep::core
 

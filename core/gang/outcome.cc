@@ -54,6 +54,7 @@ std::optional<Termination> VerdictHeard(const GangStatus* last, uint32_t machine
   told.counters = last->counters;
   told.progress = Summarize(last->progress);
   told.unwritten = last->unwritten;
+  told.doubt = last->doubt;
   return told;
 }
 

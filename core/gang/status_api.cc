@@ -207,6 +207,7 @@ std::string ToJson(const Termination& termination) {
   if (text.size() > kMaxTerminationMessage) {
     less.failure.message = CutText(less.failure.message, kShortMessage);
     less.reason.clear();
+    less.doubt.clear();
     text = WriteJson(WriteRecord(less));
   }
   return text;

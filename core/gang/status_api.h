@@ -78,6 +78,7 @@ struct GangStatus {
   std::string parked_reason;  // why they are fewer than ranks, of the first machine with a reason
   std::optional<Verdict> verdict;
   std::string unwritten;  // a checkpoint in memory that did not reach the folder, and why
+  std::string doubt;      // why the ranks may not form the job's one world, and what to do
 };
 
 // `born`: when this agent started, on the clock of `now`.
@@ -108,6 +109,7 @@ struct Termination {
   std::optional<Counters> counters;      // machine 0 tells them
   std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
   std::string unwritten;                 // as in GangStatus; machine 0 tells it
+  std::string doubt;                     // as GangStatus has it; machine 0 tells it
 };
 inline constexpr size_t kMaxTerminationMessage = 3500;
 std::string ToJson(const Termination& termination);

@@ -143,6 +143,7 @@ void ObserveConditions(ReconcileContext& context) {
   ObserveAlignment(context);
   ObserveStall(context);
   ObserveStraggler(context);
+  ObserveWorld(context);
   ObserveElastic(context);
   const Refusal* refusal = context.refusal();
   const bool conflict = refusal != nullptr && refusal->kind == Refusal::Kind::kNameConflict;

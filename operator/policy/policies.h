@@ -202,6 +202,10 @@ void ObserveStall(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
 // is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
+
+// world.cc: condition RanksNeverMet. What was once said stays: a later agent may not have seen it.
+void DoubtWorld(ReconcileContext& context, const std::string& doubt);
+void ObserveWorld(ReconcileContext& context);
 // preflight.cc: what machines measured before ranks ran, and condition PreflightPassed.
 void ObservePreflight(ReconcileContext& context);
 // Why preflight wants another machine in place of this one; "": it does not, or the job has none.

@@ -61,6 +61,8 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
   RecordLastReport(context);
   context.next.gang_generation = verdict.generation;
+  ObserveWorld(context);  // machine 0, which tells it, may be the last to leave
+  DoubtWorld(context, verdict.doubt);
   if (verdict.counters) context.next.counters.Merge(*verdict.counters);
   if (!success) RecordVerdict(context, verdict.generation, verdict.failure);
   CountRestarts(context);

@@ -119,10 +119,12 @@ Status Agent::OpenRanks(const std::string& executable) {
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank, bool by_itself) {
     progress_->ReadNow();  // its last step, before its end
+    if (world_) world_->Look();
     Do(member_->OnProcessFinished(Now(), g, rank, by_itself));
   };
   handlers.on_all_dead = [this](core::Generation g) {
     if (!member_->keeping()) guard_->SetLeaseEnd(kNever);
+    if (world_) world_->End();
     Do(member_->OnAllDead(Now(), g));
     TryExit();
   };
@@ -209,6 +211,7 @@ Status Agent::OpenGang() {
         std::move(member), std::move(handlers), logs_->Logger());
     coordinator_ = host.get();
     gang_ = std::move(host);
+    OpenWorldWatch();
   } else {
     Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
     if (!endpoint.ok()) return endpoint.error();
@@ -218,6 +221,21 @@ Status Agent::OpenGang() {
   }
   gang_->Start();
   return {};
+}
+
+void Agent::OpenWorldWatch() {
+  WorldWatch::Handlers handlers;
+  handlers.ranks = [this] { return RankProcesses(); };
+  handlers.machines = [this] { return coordinator_->machines(); };
+  handlers.on_doubt = [this] {
+    Log(world_->doubt());
+    if (status_) status_->Notify();
+  };
+  handlers.on_look = [this] { coordinator_->OnWorldDoubt(world_->DoubtOfSuccess()); };
+  handlers.on_mpi_world = [this](int64_t size) {
+    coordinator_->OnMpiWorld(size, core::WorldSize(config_.job.spec));
+  };
+  world_ = std::make_unique<WorldWatch>(loop_.get(), &config_.job.spec, std::move(handlers));
 }
 
 Status Agent::OpenMemory() {
@@ -400,6 +418,12 @@ void Agent::Start(const core::Spawn& spawn) {
   rejoin_->BeginGeneration(start.generation);
   runs_->BeginGeneration(start.generation);
   ranks_->Start(start, spawn.lease_end, spawn.kept);
+  if (!world_) return;
+  const auto port = static_cast<uint16_t>(start.master_port);
+  const Result<Endpoint> master = MakeEndpoint(start.master_address, port);
+  const size_t members = start.members.size();
+  if (!master.ok()) return;
+  world_->Begin(*master, members > 0 ? static_cast<int>(members) : config_.job.spec.num_machines);
 }
 
 // ---- what processes say ----
@@ -497,14 +521,26 @@ core::Termination Agent::LastWords() const {
     t.unwritten = coordinator_->coordinator().unwritten();
   }
   t.progress = core::Summarize(Status_().progress);
+  t.doubt = DoubtOfWorld();
   return t;
 }
 
 // ---- telling ----
 
+std::string Agent::DoubtOfWorld() const {
+  if (!world_) return "";
+  const std::optional<core::Verdict>& verdict = coordinator_->coordinator().verdict();
+  const bool succeeded = verdict && verdict->exit_code == core::kExitSuccess;
+  return succeeded ? world_->DoubtOfSuccess() : world_->doubt();
+}
+
 core::GangStatus Agent::Status_() const {
   if (coordinator_) {
-    return core::StatusOf(coordinator_->coordinator(), BootTime(), coordinator_->born());
+    core::GangStatus status =
+        core::StatusOf(coordinator_->coordinator(), BootTime(), coordinator_->born());
+    status.version = Version();
+    status.doubt = DoubtOfWorld();
+    return status;
   }
   core::GangStatus status = core::StatusOf(*member_, BootTime());
   status.version = member_version_;
@@ -512,7 +548,8 @@ core::GangStatus Agent::Status_() const {
 }
 
 uint64_t Agent::Version() const {
-  return coordinator_ ? coordinator_->coordinator().version() : member_version_;
+  if (!coordinator_) return member_version_;
+  return coordinator_->coordinator().version() + (world_ && !world_->doubt().empty() ? 1 : 0);
 }
 
 }  // namespace lockstep::agent

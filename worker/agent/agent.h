@@ -47,6 +47,7 @@
 #include "worker/agent/ranks/progress_socket.h"
 #include "worker/agent/ranks/rejoin_desk.h"
 #include "worker/agent/ranks/run_desk.h"
+#include "worker/agent/ranks/world_watch.h"
 #include "worker/agent/services/horovod_store.h"
 
 namespace lockstep::agent {
@@ -70,6 +71,7 @@ class Agent {
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
   Status OpenGang();
+  void OpenWorldWatch();
   Status OpenMemory();
   void OpenDesks();
   Status OpenServers();
@@ -85,6 +87,8 @@ class Agent {
   // Stops the loop once everything that keeps the agent here is over.
   void TryExit();
   core::Termination LastWords() const;
+  // What is doubted of the world that the ranks form; "": nothing, or another machine's to say.
+  std::string DoubtOfWorld() const;
   core::GangStatus Status_() const;
   uint64_t Version() const;
   void Log(const std::string& line) { logs_->Write(line); }
@@ -110,6 +114,7 @@ class Agent {
   std::unique_ptr<GangPort> gang_;
   CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`
   std::unique_ptr<HorovodStore> horovod_;   // machine 0 only, of a job of Horovod's
+  std::unique_ptr<WorldWatch> world_;       // machine 0 only
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
   std::unique_ptr<StatusServer> status_;

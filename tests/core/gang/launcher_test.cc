@@ -164,6 +164,27 @@ TEST_F(LauncherGang, AMachineThatItNeverAskedFailsTheJob) {
               AllOf(HasSubstr("never ran anything on machine 2"), HasSubstr("-np")));
 }
 
+TEST_F(LauncherGang, ASmallerWorldOfItsRanksFailsTheJob) {
+  BeginLaunched(2);
+  Ask(1);
+  coordinator_->OnMpiWorld(1, 4);  // of a program that prepares
+  coordinator_->OnMpiWorld(2, 4);
+  Finish();
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, static_cast<uint32_t>(kExitConfiguration));
+  EXPECT_THAT(coordinator_->verdict()->failure.message, HasSubstr("its ranks were 2 and not 4"));
+}
+
+TEST_F(LauncherGang, AWholeWorldIsASuccessWhateverWasPreparedByASmallerOne) {
+  BeginLaunched(2);
+  Ask(1);
+  coordinator_->OnMpiWorld(4, 4);
+  coordinator_->OnMpiWorld(1, 4);
+  Finish();
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 0U);
+}
+
 TEST_F(LauncherGang, WhatAnEarlierGenerationAskedForDoesNotCount) {
   BeginLaunched(2);
   Ask(1);

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/free_port.h"
+#include "worker/agent/evidence/connections.h"
 
 namespace lockstep::agent {
 
@@ -35,6 +36,7 @@ void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpo
   ConnectionId id = ++last_connection_;
   FrameConnection* raw = frames.get();
   members_[id] = std::move(frames);
+  machines_.insert(KernelAddress(peer));
   raw->Start({.on_message =
                   [this, id, raw](std::string_view body) {
                     Result<core::Message> message = core::Decode(body);

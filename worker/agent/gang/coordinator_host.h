@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
@@ -51,11 +53,15 @@ class CoordinatorHost : public GangPort {
   void Start() override { own_.on_open(); }
   void Send(const core::Message& message) override;
   void Reconnect(const std::string& /*reason*/) override {}
+  void OnWorldDoubt(std::string doubt) { coordinator_.OnWorldDoubt(std::move(doubt)); }
+  void OnMpiWorld(int64_t size, int64_t wanted) { coordinator_.OnMpiWorld(size, wanted); }
   // PUT /gang.
   Status OnDesiredState(const core::DesiredState& desired);
 
   const core::Coordinator& coordinator() const { return coordinator_; }
   const GangMetrics& metrics() const { return metrics_; }
+  // Addresses that members' connections came from (KernelAddress in evidence/connections.h).
+  const std::set<std::string>& machines() const { return machines_; }
   Time born() const { return born_; }
 
  private:
@@ -78,6 +84,7 @@ class CoordinatorHost : public GangPort {
   Handlers handlers_;
   LogFn log_;
   std::map<core::ConnectionId, std::unique_ptr<FrameConnection>> members_;
+  std::set<std::string> machines_;
   core::ConnectionId last_connection_ = kLocal;
   uint64_t port_seed_;
   WakeTimer timer_;
