@@ -35,6 +35,10 @@ Status LineServer::Start(UniqueFd listener) {
 }
 
 void LineServer::OnAccept(UniqueFd fd) {
+  if (handlers_.admit && !handlers_.admit(fd.get())) {
+    log_.Write(loop_->now(), options_.what + " was refused: another user made it");
+    return;
+  }
   const bool full = clients_.size() >= options_.max_clients;
   if (full && (!handlers_.make_room || !handlers_.make_room())) {
     log_.Write(loop_->now(), options_.what + " was refused: " +
@@ -84,8 +88,10 @@ bool LineServer::Read(ClientId id, Client& client) {
 void LineServer::ReadNow() {
   std::vector<ClientId> ids;
   for (const auto& [id, client] : clients_) ids.push_back(id);
-  for (ClientId id : ids) OnReady(id, EPOLLIN);
+  for (ClientId id : ids) ReadNow(id);
 }
+
+void LineServer::ReadNow(ClientId client) { OnReady(client, EPOLLIN); }
 
 void LineServer::Answer(ClientId id, std::string_view bytes) {
   auto it = clients_.find(id);

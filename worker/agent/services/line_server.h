@@ -36,6 +36,8 @@ class LineServer {
   struct Handlers {
     // An error closes the connection.
     std::function<Status(ClientId, std::string_view line)> on_line;
+    // Whether this connection may have a place. May be empty.
+    std::function<bool(int socket)> admit = {};
     // All places are taken: true if one was dropped. May be empty.
     std::function<bool()> make_room = {};
     std::function<void(ClientId)> on_open = {};   // may be empty
@@ -53,6 +55,7 @@ class LineServer {
 
   // Hands over what clients have sent, without waiting for the loop to come to them.
   void ReadNow();
+  void ReadNow(ClientId client);
   // Nothing happens when the client is gone.
   void Answer(ClientId client, std::string_view bytes);
   // `reason` "": not worth a line of the log.

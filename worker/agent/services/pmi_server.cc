@@ -1,17 +1,21 @@
 #include "worker/agent/services/pmi_server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <random>
 #include <utility>
 
+#include "base/net/peer_owner.h"
 #include "base/net/tcp.h"
 
 namespace lockstep::agent {
 
 namespace {
 
-constexpr size_t kMostStrangers = 16;
+// Enough that one who has just come is read before it is displaced.
+constexpr size_t kMostStrangers = 128;
 constexpr size_t kMostUnread = size_t{64} << 10;
 
 // PMI's clients take an int for it.
@@ -54,6 +58,8 @@ Status PmiServer::Begin(core::Generation generation) {
   handlers.on_line = [this](LineServer::ClientId client, std::string_view line) {
     return OnLine(client, line);
   };
+  // Ranks run as the agent's user. Where the kernel does not tell, the ids alone must do.
+  handlers.admit = [](int socket) { return OwnerOfPeer(socket).value_or(geteuid()) == geteuid(); };
   handlers.make_room = [this] { return MakeRoom(); };
   handlers.on_open = [this](LineServer::ClientId client) { strangers_.insert(client); };
   handlers.on_close = [this](LineServer::ClientId client) {
@@ -77,11 +83,18 @@ void PmiServer::End() {
   ends_.Clear();
 }
 
-// Whoever holds connections and proves nothing displaces its like alone.
+// Whoever holds connections and proves nothing displaces its like alone. The one that waited
+// longest is read first: it may have said whose it is, or have left.
 bool PmiServer::MakeRoom() {
-  if (strangers_.empty()) return false;
-  server_->Drop(*strangers_.begin(), "it made room for newer ones before it said whose it is");
-  return true;
+  while (!strangers_.empty()) {
+    const LineServer::ClientId oldest = *strangers_.begin();
+    server_->ReadNow(oldest);
+    if (server_->clients() < processes_ + kMostStrangers) return true;
+    if (!strangers_.contains(oldest)) continue;
+    server_->Drop(oldest, "it made room for newer ones before it said whose it is");
+    return true;
+  }
+  return false;
 }
 
 Status PmiServer::OnLine(LineServer::ClientId client, std::string_view line) {

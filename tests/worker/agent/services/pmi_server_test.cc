@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -118,6 +120,46 @@ TEST_F(PmiServerTest, WhoProvesNothingKeepsNoRankOut) {
   for (int i = 0; i < 50; ++i) strangers.push_back(Dial(pmi_->address()));
   Rank(0);
   Rank(1);
+}
+
+TEST_F(PmiServerTest, ARankThatHasSpokenKeepsItsPlaceHoweverManyStrangersFollow) {
+  const UniqueFd rank = Dial(pmi_->address());
+  Say(rank, "cmd=initack pmiid=" + std::to_string(pmi_->id(0)));
+  std::vector<UniqueFd> strangers;
+  for (int wave = 0; wave < 4; ++wave) {
+    for (int i = 0; i < 60; ++i) strangers.push_back(Dial(pmi_->address()));
+    int rounds = 0;
+    ASSERT_TRUE(RunUntil([&] {
+      loop()->Post([] {});
+      return ++rounds >= 10;
+    }));
+  }
+  EXPECT_THAT(Hear(rank, "debug=0\n"), HasSubstr("cmd=set rank=0"));
+}
+
+// Its connections are refused before they take a place.
+TEST_F(PmiServerTest, AnotherUserOfTheNodeIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  constexpr int kNoOtherUser = 2;
+  const Result<Endpoint> endpoint = ParseEndpoint(pmi_->address());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(kNoOtherUser);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char byte = 0;
+    const bool reached = connect(fd, endpoint->get(), endpoint->size) == 0;
+    _exit(reached && read(fd, &byte, 1) <= 0 ? 0 : 1);  // when the other end is closed
+  }
+  int status = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    loop()->Post([] {});
+    return waitpid(child, &status, WNOHANG) == child;
+  }));
+  if (WEXITSTATUS(status) == kNoOtherUser) GTEST_SKIP() << "there is no other user here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_THAT(log_, HasSubstr("another user made it"));
+  Rank(0);
 }
 
 TEST_F(PmiServerTest, TheCodeAndTheWordsOfAnAbortAreTheFailures) {
