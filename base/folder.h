@@ -8,27 +8,29 @@
 
 namespace lockstep {
 
-// Calls `visit` with each std::filesystem::directory_entry until the end or an error, which is
-// returned. A folder that is not there is one.
+// Calls `visit` with each std::filesystem::directory_entry until the end or an error, which
+// `failed` gets. A folder that is not there is one.
 template <typename Visit>
-std::error_code ForEachEntry(const std::filesystem::path& folder, Visit visit) {
+void ForEachEntry(const std::filesystem::path& folder, Visit visit,
+                  std::error_code* failed = nullptr) {
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::end(entry); entry.increment(error)) visit(*entry);
-  return error;
+  if (failed != nullptr) *failed = error;
 }
 
 // Likewise with all that is below, in folders that can't be read excepted, until `visit` returns
 // false.
 template <typename Visit>
-std::error_code ForEachEntryBelow(const std::filesystem::path& folder, Visit visit) {
+void ForEachEntryBelow(const std::filesystem::path& folder, Visit visit,
+                       std::error_code* failed = nullptr) {
   std::error_code error;
   std::filesystem::recursive_directory_iterator entry(
       folder, std::filesystem::directory_options::skip_permission_denied, error);
   for (; !error && entry != std::filesystem::end(entry); entry.increment(error)) {
     if (!visit(*entry)) break;
   }
-  return error;
+  if (failed != nullptr) *failed = error;
 }
 
 }  // namespace lockstep

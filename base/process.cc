@@ -175,7 +175,7 @@ std::string InterpreterOf(const std::string& path) {
 
 // The kernel says ENOENT for a file and for its interpreter, and EACCES for several things.
 std::string WhyNotExecuted(const std::string& path, int error) {
-  const std::string reason = std::strerror(error);
+  std::string reason = std::strerror(error);
   struct stat info{};
   const bool there = stat(path.c_str(), &info) == 0;
   if (error == ENOENT && !there) return "there is no such file";

@@ -107,11 +107,18 @@ std::string OthersAdvice(const std::vector<std::string>& words, size_t index) {
   for (const auto& [names, whose, instead] : kOthersOptions) {
     if (names.find(name) == std::string_view::npos) continue;
     const std::string option = words[index].substr(0, words[index].find('='));
-    std::string advice = option + " is an option of " + std::string(whose) + "; ";
+    std::string advice = option + " is an option of ";
+    advice += whose;
+    advice += "; ";
     if (instead.empty()) return advice + "leave it out: Lockstep tells every rank of the others";
-    advice += "write " + std::string(instead);
+    advice += "write ";
+    advice += instead;
     const std::string number = NumberAt(words, index);
-    return instead.size() == 2 && !number.empty() ? advice + " " + number : advice;
+    if (instead.size() == 2 && !number.empty()) {
+      advice += " ";
+      advice += number;
+    }
+    return advice;
   }
   return "";
 }

@@ -208,9 +208,13 @@ void SetLaunch(const Node& holder, Node& spec, const Size& size, JobBuilder& bui
         std::any_of(command.begin(), command.end(),
                     [&](const std::string& word) { return Mentions(word, variable); });
     if (!mentioned) continue;
-    builder.Error("command", position,
-                  variable + " is not set for " + launcher + ", which gives it to ranks; " +
-                      (instead[0] == '\0' ? "take it out" : "write " + std::string(instead)));
+    const std::string advice = instead[0] == '\0' ? "take it out" : std::string("write ") + instead;
+    std::string message = variable;
+    message += " is not set for ";
+    message += launcher;
+    message += ", which gives it to ranks; ";
+    message += advice;
+    builder.Error("command", position, message);
   }
   if (const auto torchrun = TorchrunOf(holder, builder)) {
     CheckTorchrun(*torchrun, size, position, builder);

@@ -19,20 +19,20 @@ namespace {
 namespace fs = std::filesystem;
 
 using Commit = std::pair<core::Generation, uint32_t>;
-using PartsOfMachines = std::map<uint32_t, fs::path>;  // by machine
+using PartFolders = std::map<uint32_t, fs::path>;  // by machine
 
 // The machine of an agent's folder, "m1.2".
-std::optional<uint32_t> MachineOf(const std::string& name) {
+std::optional<uint32_t> MachineOfFolder(const std::string& name) {
   if (!name.starts_with('m')) return std::nullopt;
   return ParseNumber<uint32_t>(name.substr(1, name.find('.') - 1));
 }
 
 // Of its own part alone: a copy of another's may not be whole. worker/agent/memory/memory_store.h
 // shows the folders.
-std::map<Commit, PartsOfMachines> FindParts(const std::string& run_folder) {
-  std::map<Commit, PartsOfMachines> found;
+std::map<Commit, PartFolders> FindPartFolders(const std::string& run_folder) {
+  std::map<Commit, PartFolders> found;
   ForEachEntry(run_folder, [&](const fs::directory_entry& agent) {
-    const auto machine = MachineOf(agent.path().filename());
+    const auto machine = MachineOfFolder(agent.path().filename());
     if (!machine) return;
     ForEachEntry(agent.path() / "memory", [&](const fs::directory_entry& entry) {
       const auto generation = core::Generation::Parse(entry.path().filename().string());
@@ -50,7 +50,7 @@ std::map<Commit, PartsOfMachines> FindParts(const std::string& run_folder) {
 }  // namespace
 
 Result<KeptCheckpoint> KeepCheckpoint(const std::string& run_folder, uint32_t machines) {
-  const std::map<Commit, PartsOfMachines> found = FindParts(run_folder);
+  const std::map<Commit, PartFolders> found = FindPartFolders(run_folder);
   const auto newest = std::ranges::find_if(found | std::views::reverse, [&](const auto& each) {
     return each.second.size() == machines;
   });

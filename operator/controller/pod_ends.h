@@ -1,5 +1,5 @@
 // Whose an end of a pod is: the table of what kubelets (Kubernetes 1.33 to 1.36), container
-// runtimes and controllers write into a pod that fails or does not start. docs/operator.md shows
+// runtimes and controllers write into a pod that fails or does not start. docs/pod-ends.md shows
 // it. Pure functions.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_POD_ENDS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_POD_ENDS_H_

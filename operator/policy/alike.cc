@@ -33,6 +33,11 @@ std::string HowOften(const Alike& alike) {
   return alike.rounds > 1 ? "; the same " + std::to_string(alike.rounds) + " times" : "";
 }
 
+// Whether an earlier decision charged this round.
+bool IsCharged(const Alike& alike, const ReconcileContext& context) {
+  return alike.charged >= alike.next_round && alike.charged != context.next.epoch;
+}
+
 }  // namespace
 
 void JudgeAlike(ReconcileContext& context, std::vector<Loss>& losses) {
@@ -42,12 +47,12 @@ void JudgeAlike(ReconcileContext& context, std::vector<Loss>& losses) {
   std::set<std::string> charged;
   for (Loss& loss : losses) {
     if (loss.likeness.empty()) continue;
-    const Alike& alike = context.memory().replacement.alike.at(loss.likeness);
+    Alike& alike = context.Own<&Memory::replacement>().alike.at(loss.likeness);
     if (!IsTheJobs(loss, alike)) continue;
     loss.kind = EndKind::kJob;
     loss.what += HowOften(alike);
-    const bool this_round = alike.next_round == context.next.epoch;
-    loss.counted = !this_round || !charged.insert(loss.likeness).second;
+    loss.counted = IsCharged(alike, context) || !charged.insert(loss.likeness).second;
+    if (!loss.counted) alike.charged = context.next.epoch;
   }
 }
 

@@ -75,6 +75,7 @@ struct ReplacementMemory {
     std::set<std::string> nodes;
     int rounds = 0;           // attempts that came to it, those made at one time counted once
     uint32_t next_round = 0;  // attempts from this one on are of another round
+    uint32_t charged = 0;     // the epoch that the last charge made
     Time last{};
   };
   std::map<std::string, Alike> alike;

@@ -6,6 +6,8 @@ namespace lockstep::control {
 
 void ReconcileContext::Intend() {
   Own<&Memory::record>().written = now.boot;
+  // The API server gives a new job -1, which no condition may name.
+  if (next.observed_generation < 0) next.observed_generation = snapshot.generation;
   const bool told = core::FindCondition(next.conditions, "Ready") != nullptr;
   if (!told || next.state != snapshot.status.state) core::SetHealth(next, why, now.wall);
   decision.intent = next;

@@ -30,8 +30,8 @@ bool End(ReconcileContext& context, bool success, const std::string& reason,
   context.next.verdict = verdict;
   ConcludeProgress(context, told);
   CloseAccounts(context);
-  MarkFinished(context.next, success, reason, message, context.now);
   context.next.observed_generation = context.snapshot.generation;
+  MarkFinished(context.next, success, reason, message, context.now);
   context.AddEvent(!success, success ? "Succeeded" : "Failed", message);
   context.why = reason;
   context.Intend();

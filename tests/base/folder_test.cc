@@ -29,16 +29,19 @@ class FolderTest : public ::testing::Test {
 };
 
 TEST_F(FolderTest, EveryEntryIsSeen) {
-  const std::error_code error = ForEachEntry(folder_, [this](const fs::directory_entry& entry) {
+  std::error_code error;
+  const auto visit = [this](const fs::directory_entry& entry) {
     seen_.push_back(entry.path().filename());
-  });
+  };
+  ForEachEntry(folder_, visit, &error);
   EXPECT_FALSE(error);
   EXPECT_THAT(seen_, UnorderedElementsAre("a", "file"));
 }
 
 TEST_F(FolderTest, AFolderThatIsNotThereIsAnError) {
-  const std::error_code error =
-      ForEachEntry(folder_ + "/none", [this](const fs::directory_entry&) { seen_.push_back(""); });
+  std::error_code error;
+  const auto visit = [this](const fs::directory_entry&) { seen_.emplace_back(); };
+  ForEachEntry(folder_ + "/none", visit, &error);
   EXPECT_EQ(error, std::errc::no_such_file_or_directory);
   EXPECT_THAT(seen_, IsEmpty());
 }
@@ -46,22 +49,24 @@ TEST_F(FolderTest, AFolderThatIsNotThereIsAnError) {
 // What the iterators throw for in a range-for.
 TEST_F(FolderTest, AFolderBelowThatVanishesMeanwhileEndsTheWalkWithAnError) {
   fs::remove(folder_ + "/file");
-  const std::error_code error =
-      ForEachEntryBelow(folder_, [this](const fs::directory_entry& entry) {
-        seen_.push_back(entry.path().filename());
-        fs::remove_all(entry.path());
-        return true;
-      });
+  std::error_code error;
+  const auto visit = [this](const fs::directory_entry& entry) {
+    seen_.push_back(entry.path().filename());
+    fs::remove_all(entry.path());
+    return true;
+  };
+  ForEachEntryBelow(folder_, visit, &error);
   EXPECT_EQ(error, std::errc::no_such_file_or_directory);
   EXPECT_THAT(seen_, UnorderedElementsAre("a"));
 }
 
 TEST_F(FolderTest, AWalkEndsWhereTheVisitorSaysSo) {
-  const std::error_code error =
-      ForEachEntryBelow(folder_ + "/a", [this](const fs::directory_entry& entry) {
-        seen_.push_back(entry.path().filename());
-        return false;
-      });
+  std::error_code error;
+  const auto visit = [this](const fs::directory_entry& entry) {
+    seen_.push_back(entry.path().filename());
+    return false;
+  };
+  ForEachEntryBelow(folder_ + "/a", visit, &error);
   EXPECT_FALSE(error);
   EXPECT_THAT(seen_, UnorderedElementsAre("b"));
 }

@@ -37,13 +37,11 @@ def listening(text, generation="1-1"):
 
 
 def ranks(mark):
-    """Rank -> (pid, generation)."""
-    found = {}
-    for pid in processes.with_variable(MARK, mark):
-        variables = processes.environment(pid)
-        if "RANK" in variables:
-            found[int(variables["RANK"])] = (pid, variables.get("LOCKSTEP_GENERATION"))
-    return found
+    """Rank -> (pid, generation). What a rank starts has its environment, too, and is left out."""
+    environments = {pid: processes.environment(pid) for pid in processes.with_variable(MARK, mark)}
+    of_ranks = {pid: each for pid, each in environments.items() if "RANK" in each}
+    return {int(each["RANK"]): (pid, each.get("LOCKSTEP_GENERATION"))
+            for pid, each in of_ranks.items() if processes.parent(pid) not in of_ranks}
 
 
 # Signals that ask a run to stop.
@@ -85,7 +83,6 @@ class Run:
         def up():
             found = ranks(self.mark)
             fits = len(found) == count and all(g != but_not_in for _, g in found.values())
-            # What a rank starts has its environment, too, and may be gone again.
             stay = fits and all(processes.environment(pid).get("RANK") == str(rank)
                                 for rank, (pid, _) in found.items())
             return found if stay else None

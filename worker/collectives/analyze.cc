@@ -105,12 +105,13 @@ void KeepNewest(Dumps* dumps) {
 Result<Dumps> ReadAll(const std::string& dir) {
   Dumps dumps;
   Status read;
-  const std::error_code failed =
-      ForEachEntry(dir, [&](const std::filesystem::directory_entry& entry) {
-        const std::string name = entry.path().filename();
-        if (name.rfind("rank-", 0) != 0 || entry.path().extension() != ".json") return;
-        if (read.ok()) read = Read(entry.path(), &dumps);
-      });
+  const auto visit = [&](const std::filesystem::directory_entry& entry) {
+    const std::string name = entry.path().filename();
+    if (name.rfind("rank-", 0) != 0 || entry.path().extension() != ".json") return;
+    if (read.ok()) read = Read(entry.path(), &dumps);
+  };
+  std::error_code failed;
+  ForEachEntry(dir, visit, &failed);
   if (!read.ok()) return read.error();
   if (failed) return Error::NotFound("reading " + dir + ": " + failed.message());
   if (dumps.empty()) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "core/failure/peer_loss.h"
 
@@ -60,10 +62,10 @@ TEST(LastWordsClock, ADeathBeganWithTheWordsThatForetoldIt) {
   EXPECT_EQ(BeganToDie(death, seconds(9)), seconds(10)) << "it was killed";
 }
 
-Failure Saying(const std::string& words) {
+Failure Saying(std::initializer_list<std::string_view> words) {
   Failure death;
   death.exit_code = 1;
-  death.stderr_tail = words;
+  for (const std::string_view each : words) death.stderr_tail += each;
   return death;
 }
 
@@ -73,14 +75,14 @@ TEST(PeerLossTest, IsWhatThePythonExceptionsOfALostConnectionSay) {
         "BrokenPipeError: [Errno 32] Broken pipe", "EOFError", "ConnectionError: rank 2 left",
         "ConnectionRefusedError: [Errno 111] Connection refused",
         "asyncio.exceptions.IncompleteReadError: 0 bytes read on a total of 4 expected bytes"}) {
-    EXPECT_EQ(LossOf(Saying(kTraceback + last)), PeerLoss::kLastWords) << last;
-    EXPECT_EQ(LossOf(Saying("[rank3]: " + kTraceback + "[rank3]: " + last + "\n")),
+    EXPECT_EQ(LossOf(Saying({kTraceback, last})), PeerLoss::kLastWords) << last;
+    EXPECT_EQ(LossOf(Saying({"[rank3]: ", kTraceback, "[rank3]: ", last, "\n"})),
               PeerLoss::kLastWords)
         << last;
-    EXPECT_EQ(LossOf(Saying(kTraceback + last + "\n" + kLink + kTraceback + "RuntimeError: x")),
+    EXPECT_EQ(LossOf(Saying({kTraceback, last, "\n", kLink, kTraceback, "RuntimeError: x"})),
               PeerLoss::kLastWords)
         << "wrapped " << last;
-    EXPECT_EQ(LossOf(Saying(kTraceback + last + "\nretrying\n" + kTraceback + "ValueError: bad")),
+    EXPECT_EQ(LossOf(Saying({kTraceback, last, "\nretrying\n", kTraceback, "ValueError: bad"})),
               PeerLoss::kNone)
         << "handled " << last;
   }
@@ -90,7 +92,7 @@ TEST(PeerLossTest, IsNotWhatOtherExceptionsSay) {
   for (const char* last :
        {"EOFError: Ran out of input", "EOFError: EOF when reading a line", "ValueError: bad",
         "MyConnectionErrors: x", "OSError: [Errno 28] No space left on device", "KeyError: 'a'"}) {
-    EXPECT_EQ(LossOf(Saying(kTraceback + last)), PeerLoss::kNone) << last;
+    EXPECT_EQ(LossOf(Saying({kTraceback, last})), PeerLoss::kNone) << last;
   }
 }
 

@@ -14,13 +14,13 @@ namespace lockstep::control {
 namespace {
 
 using Of = PodEnd::Of;
-using Sort = PodEnd::Sort;
+using What = PodEnd::Sort;
 
 struct Word {
   Of of;
   const char* reason;
   const char* message;
-  Sort sort;
+  What sort;
   Payer payer;
 };
 
@@ -29,82 +29,82 @@ struct Word {
 const std::vector<Word>& Words() {
   static const std::vector<Word> words = {
       {Of::kPod, "Evicted",
-       "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", Sort::kLost,
+       "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", What::kLost,
        Payer::kJob},
       {Of::kPod, "Evicted", "Container worker exceeded its local ephemeral storage limit \"1Gi\". ",
-       Sort::kLost, Payer::kJob},
+       What::kLost, Payer::kJob},
       {Of::kPod, "Evicted",
-       "Usage of EmptyDir volume \"lockstep-shm\" exceeds the limit \"64Mi\". ", Sort::kLost,
+       "Usage of EmptyDir volume \"lockstep-shm\" exceeds the limit \"64Mi\". ", What::kLost,
        Payer::kJob},
       {Of::kPod, "Evicted",
        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 1Mi. Container "
        "worker was using 9Gi, request is 1Gi, has larger consumption of memory. ",
-       Sort::kAsked, Payer::kSuspect},
+       What::kAsked, Payer::kSuspect},
       {Of::kPod, "Evicted",
        "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 1Mi. "
        "Container worker was using 90Gi, request is 0, has larger consumption of "
        "ephemeral-storage. ",
-       Sort::kAsked, Payer::kSuspect},
+       What::kAsked, Payer::kSuspect},
       {Of::kPod, "Evicted",
-       "The node was low on resource: pids. Threshold quantity: 9, available: 0. ", Sort::kAsked,
+       "The node was low on resource: pids. Threshold quantity: 9, available: 0. ", What::kAsked,
        Payer::kMachine},
-      {Of::kPod, "Evicted", "The node had condition: [DiskPressure]. ", Sort::kAsked,
+      {Of::kPod, "Evicted", "The node had condition: [DiskPressure]. ", What::kAsked,
        Payer::kMachine},
-      {Of::kPod, "Preempting", "Preempted in order to admit critical pod", Sort::kAsked,
+      {Of::kPod, "Preempting", "Preempted in order to admit critical pod", What::kAsked,
        Payer::kMachine},
       {Of::kPod, "Terminated", "Pod was terminated in response to imminent node shutdown.",
-       Sort::kAsked, Payer::kMachine},
-      {Of::kPod, "NodeShutdown", "Pod was rejected as the node is shutting down.", Sort::kAsked,
+       What::kAsked, Payer::kMachine},
+      {Of::kPod, "NodeShutdown", "Pod was rejected as the node is shutting down.", What::kAsked,
        Payer::kMachine},
-      {Of::kPod, "NodeLost", "Node a which was running pod gpt-0 is unresponsive", Sort::kLost,
+      {Of::kPod, "NodeLost", "Node a which was running pod gpt-0 is unresponsive", What::kLost,
        Payer::kMachine},
       {Of::kPod, "DeadlineExceeded",
-       "Pod was active on the node longer than the specified deadline", Sort::kLost, Payer::kJob},
+       "Pod was active on the node longer than the specified deadline", What::kLost, Payer::kJob},
       {Of::kPod, "TopologyAffinityError", "Resources cannot be allocated with Topology locality",
-       Sort::kMisaligned, Payer::kMachine},
+       What::kMisaligned, Payer::kMachine},
       {Of::kPod, "SMTAlignmentError",
-       "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", Sort::kMisaligned,
+       "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", What::kMisaligned,
        Payer::kMachine},
-      {Of::kPod, "OutOfcpu", "Node didn't have enough resource: cpu", Sort::kRefused,
+      {Of::kPod, "OutOfcpu", "Node didn't have enough resource: cpu", What::kRefused,
        Payer::kMachine},
-      {Of::kPod, "OutOfmemory", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "OutOfpods", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "OutOfephemeral-storage", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "OutOfnvidia.com/gpu", "", Sort::kRefused, Payer::kMachine},
+      {Of::kPod, "OutOfmemory", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "OutOfpods", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "OutOfephemeral-storage", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "OutOfnvidia.com/gpu", "", What::kRefused, Payer::kMachine},
       {Of::kPod, "UnexpectedAdmissionError", "Allocate failed due to no healthy devices present",
-       Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "NodeAffinity", "Predicate NodeAffinity failed", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "NodeName", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "NodePorts", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "TaintToleration", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "VolumeAttachmentLimitExceeded", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "InvalidNodeInfo", "Kubelet cannot get node info.", Sort::kRefused,
+       What::kRefused, Payer::kMachine},
+      {Of::kPod, "NodeAffinity", "Predicate NodeAffinity failed", What::kRefused, Payer::kMachine},
+      {Of::kPod, "NodeName", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "NodePorts", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "TaintToleration", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "VolumeAttachmentLimitExceeded", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "InvalidNodeInfo", "Kubelet cannot get node info.", What::kRefused,
        Payer::kMachine},
-      {Of::kPod, "UnknownReason", "", Sort::kRefused, Payer::kMachine},
-      {Of::kPod, "UnexpectedPredicateFailureType", "", Sort::kRefused, Payer::kMachine},
+      {Of::kPod, "UnknownReason", "", What::kRefused, Payer::kMachine},
+      {Of::kPod, "UnexpectedPredicateFailureType", "", What::kRefused, Payer::kMachine},
       {Of::kPod, "AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host",
-       Sort::kRefused, Payer::kSuspect},
+       What::kRefused, Payer::kSuspect},
       {Of::kPod, "SysctlForbidden", "forbidden sysctl: \"net.core.somaxconn\" not allowlisted",
-       Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "SysctlUnsupported", "", Sort::kRefused, Payer::kSuspect},
+       What::kRefused, Payer::kSuspect},
+      {Of::kPod, "SysctlUnsupported", "", What::kRefused, Payer::kSuspect},
       {Of::kPod, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS",
-       Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "PodOSSelectorNodeLabelDoesNotMatch", "", Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "InitContainerRestartPolicyForbidden", "", Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "SupplementalGroupsPolicyNotSupported", "", Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "PodLevelResourcesNotSupported", "", Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "PodFeatureUnsupported", "", Sort::kRefused, Payer::kSuspect},
-      {Of::kPod, "WrittenByNobodyYet", "", Sort::kLost, Payer::kSuspect},
-      {Of::kContainer, "OOMKilled", "", Sort::kOutOfMemory, Payer::kJob},
-      {Of::kContainer, "Error", "no such bucket", Sort::kLost, Payer::kSuspect},
+       What::kRefused, Payer::kSuspect},
+      {Of::kPod, "PodOSSelectorNodeLabelDoesNotMatch", "", What::kRefused, Payer::kSuspect},
+      {Of::kPod, "InitContainerRestartPolicyForbidden", "", What::kRefused, Payer::kSuspect},
+      {Of::kPod, "SupplementalGroupsPolicyNotSupported", "", What::kRefused, Payer::kSuspect},
+      {Of::kPod, "PodLevelResourcesNotSupported", "", What::kRefused, Payer::kSuspect},
+      {Of::kPod, "PodFeatureUnsupported", "", What::kRefused, Payer::kSuspect},
+      {Of::kPod, "WrittenByNobodyYet", "", What::kLost, Payer::kSuspect},
+      {Of::kContainer, "OOMKilled", "", What::kOutOfMemory, Payer::kJob},
+      {Of::kContainer, "Error", "no such bucket", What::kLost, Payer::kSuspect},
       {Of::kContainer, "StartError", "exec: \"fetch\": executable file not found in $PATH",
-       Sort::kLost, Payer::kSuspect},
-      {Of::kContainer, "ContainerCannotRun", "", Sort::kLost, Payer::kSuspect},
+       What::kLost, Payer::kSuspect},
+      {Of::kContainer, "ContainerCannotRun", "", What::kLost, Payer::kSuspect},
       {Of::kContainer, "ContainerStatusUnknown",
-       "The container could not be located when the pod was terminated", Sort::kLost,
+       "The container could not be located when the pod was terminated", What::kLost,
        Payer::kMachine},
-      {Of::kContainer, "Unknown", "", Sort::kLost, Payer::kMachine},
-      {Of::kWaiting, "InvalidImageName", "", Sort::kDoesNotStart, Payer::kJob},
+      {Of::kContainer, "Unknown", "", What::kLost, Payer::kMachine},
+      {Of::kWaiting, "InvalidImageName", "", What::kDoesNotStart, Payer::kJob},
   };
   return words;
 }
@@ -122,7 +122,7 @@ TEST(PodEnds, EveryReasonThatKubeletGivesHasARow) {
         "PreCreateHookError", "PreStartHookError", "PostStartHookError", "CrashLoopBackOff"}) {
     const PodEnd& row = FindPodEnd(Of::kWaiting, reason, "");
     EXPECT_EQ(row.reason, reason);
-    EXPECT_EQ(row.sort, Sort::kDoesNotStart);
+    EXPECT_EQ(row.sort, What::kDoesNotStart);
     EXPECT_EQ(row.payer, Payer::kSuspect);
   }
 }
@@ -154,17 +154,17 @@ const char* WhereText(const PodEnd& row) {
 
 const char* SortText(const PodEnd& row) {
   switch (row.sort) {
-    case Sort::kLost:
+    case What::kLost:
       return "replaced";
-    case Sort::kAsked:
+    case What::kAsked:
       return "replaced: it was asked to leave";
-    case Sort::kRefused:
+    case What::kRefused:
       return "replaced, on another node if one fits";
-    case Sort::kMisaligned:
+    case What::kMisaligned:
       return "replaced, on another node if one fits; condition `TopologyAligned` is False";
-    case Sort::kOutOfMemory:
+    case What::kOutOfMemory:
       return "replaced; cause `OutOfMemory`";
-    case Sort::kDoesNotStart:
+    case What::kDoesNotStart:
       return "after `startTimeout` replaced, on another node if one fits";
   }
   return "";
@@ -172,7 +172,7 @@ const char* SortText(const PodEnd& row) {
 
 std::string PayerText(const PodEnd& row) {
   if (row.payer == Payer::kJob) return "maxRestarts";
-  const std::string first = row.sort == Sort::kAsked ? "nothing" : "maxMachineReplacements";
+  const std::string first = row.sort == What::kAsked ? "nothing" : "maxMachineReplacements";
   return row.payer == Payer::kMachine ? first : first + "; repeated: maxRestarts";
 }
 

@@ -125,16 +125,20 @@ TEST_F(RefresherTest, AJobsPodsAreReadInPagesHoweverManyThereAre) {
       std::string items;
       if (path.find("/pods") != std::string::npos) {
         EXPECT_NE(path.find("limit="), std::string::npos);
-        items = R"({"metadata": {"namespace": "default", "name": "gpt-)" + std::to_string(pages) +
-                R"(", "uid": "u", "resourceVersion": "6", "labels": {"lockstep.dev/job": "gpt"}}})";
+        items = R"({"metadata": {"namespace": "default", "name": "gpt-)";
+        items += std::to_string(pages);
+        items +=
+            R"(", "uid": "u", "resourceVersion": "6", "labels": {"lockstep.dev/job": "gpt"}}})";
         if (++pages < 3) meta = R"({"resourceVersion": "8", "continue": "more"})";
       }
       const bool of_job = path.find("/trainingjobs/") != std::string::npos;
-      call->answer(
-          kube::Response{of_job ? 404 : 200,
-                         of_job ? R"({"kind": "Status", "reason": "NotFound", "code": 404})"
-                                : R"({"metadata": )" + meta + R"(, "items": [)" + items + "]}",
-                         {}});
+      std::string body = R"({"metadata": )";
+      body += meta;
+      body += R"(, "items": [)";
+      body += items;
+      body += "]}";
+      if (of_job) body = R"({"kind": "Status", "reason": "NotFound", "code": 404})";
+      call->answer(kube::Response{of_job ? 404 : 200, body, {}});
     }
   });
   loop_->Run();

@@ -40,7 +40,7 @@ TEST(Alike, AnInitContainerThatFailsIsQuotedAndTheMachinesAtFirst) {
             "machine 1: its init container fetch exited with code 3 on node node-1: "
             "no such bucket");
   EXPECT_EQ(decision.intent->counters.replacements, 1U);
-  EXPECT_EQ(decision.intent->restarts.application, 0);
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 0U);
 }
 
 TEST(Alike, TheSameEndOnTwoNodesIsTheJobsAndIsChargedOnce) {
@@ -51,11 +51,11 @@ TEST(Alike, TheSameEndOnTwoNodesIsTheJobsAndIsChargedOnce) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->last_failure);
   EXPECT_EQ(decision.intent->counters.replacements, 0U);
-  EXPECT_EQ(decision.intent->restarts.application, 1) << "a round is one failure";
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 1U) << "a round is one failure";
   EXPECT_EQ(decision.intent->last_failure->failure.cause, Cause::kProcessExit);
   EXPECT_THAT(decision.intent->last_failure->failure.message,
               HasSubstr("no such bucket; the same on 2 nodes"));
-  EXPECT_EQ(scene.Decide().intent->restarts.application, 1)
+  EXPECT_EQ(scene.Decide().intent->counters.out_of_memory, 1U)
       << "decided again, after a conflict, it is charged again";
 }
 
@@ -67,11 +67,11 @@ TEST(Alike, MachinesThatEndALittleLaterAreOfTheSameRound) {
   scene.status() = *scene.Decide().intent;
   scene.machine(2).end = NoBucket();
   scene.status() = *scene.Decide().intent;
-  EXPECT_EQ(scene.status().restarts.application, 1);
+  EXPECT_EQ(scene.status().counters.out_of_memory, 1U);
   MakeNext(scene);
   for (int i = 0; i < 3; ++i) scene.machine(i).end = NoBucket();
   scene.status() = *scene.Decide().intent;
-  EXPECT_EQ(scene.status().restarts.application, 2);
+  EXPECT_EQ(scene.status().counters.out_of_memory, 2U);
 }
 
 TEST(Alike, MaxRestartsEndsTheJobWithTheWordsOfItsContainer) {
@@ -97,10 +97,10 @@ TEST(Alike, MaxRestartsEndsTheJobWithTheWordsOfItsContainer) {
 TEST(Alike, WhereThereIsOneNodeTheThirdTimeIsTheJobs) {
   Scene scene(MakeJob("gpt").Machines(1));
   Made(scene);
-  for (const int charged : {0, 0, 1, 2}) {
+  for (const uint32_t charged : {0U, 0U, 1U, 2U}) {
     scene.machine(0).end = NoBucket();
     scene.status() = *scene.Decide().intent;
-    EXPECT_EQ(scene.status().restarts.application, charged);
+    EXPECT_EQ(scene.status().counters.out_of_memory, charged);
     MakeNext(scene);
   }
   EXPECT_EQ(scene.status().counters.replacements, 2U);
@@ -114,7 +114,7 @@ TEST(Alike, EndsOfDifferentSortsAreNotOneFailure) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->counters.replacements, 2U);
-  EXPECT_EQ(decision.intent->restarts.application, 0);
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 0U);
 }
 
 TEST(Alike, MachinesThatAreKilledTogetherAreNotTheJobsFailure) {
@@ -124,7 +124,7 @@ TEST(Alike, MachinesThatAreKilledTogetherAreNotTheJobsFailure) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->counters.replacements, 4U);
-  EXPECT_EQ(decision.intent->restarts.application, 0);
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 0U);
 }
 
 TEST(Alike, AnEndThatIsLongPastIsNoEvidence) {
@@ -137,7 +137,7 @@ TEST(Alike, AnEndThatIsLongPastIsNoEvidence) {
   scene.machine(1).end = NoBucket();
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
-  EXPECT_EQ(decision.intent->restarts.application, 0);
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 0U);
   EXPECT_EQ(decision.intent->counters.replacements, 2U);
 }
 
@@ -153,7 +153,7 @@ TEST(Alike, AnEvictionForTheJobsOwnLimitIsChargedAtOnce) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->last_failure);
   EXPECT_EQ(decision.intent->counters.replacements, 0U);
-  EXPECT_EQ(decision.intent->restarts.application, 1);
+  EXPECT_EQ(decision.intent->counters.out_of_memory, 1U);
   EXPECT_EQ(decision.intent->last_failure->failure.cause, Cause::kConfiguration);
   EXPECT_THAT(decision.intent->last_failure->failure.message,
               HasSubstr("Evicted: Usage of EmptyDir volume \"data\" exceeds"));
@@ -170,7 +170,7 @@ TEST(Alike, APodThatUsesMoreThanItAskedForIsFreeOnOneNodeAndNotOnTwo) {
   scene.machine(1).end = end;
   scene.status() = *scene.Decide().intent;
   EXPECT_EQ(scene.status().counters.replacements, 0U);
-  EXPECT_EQ(scene.status().restarts.application, 1);
+  EXPECT_EQ(scene.status().counters.out_of_memory, 1U);
   EXPECT_THAT(scene.status().last_failure->failure.message, HasSubstr("larger consumption"));
 }
 

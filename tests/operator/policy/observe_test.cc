@@ -40,9 +40,13 @@ TEST(Observe, StatesFollowPodsAndGang) {
 
 TEST(Observe, TheFirstThingWrittenSaysThatTheJobIsNotReady) {
   Scene scene(MakeJob("gpt").Machines(2));
+  scene.status().observed_generation = -1;  // the API server's default
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->observed_generation, 1);
+  for (const core::Condition& condition : decision.intent->conditions) {
+    EXPECT_EQ(condition.observed_generation, 1) << condition.type;
+  }
   const core::Condition* ready = core::FindCondition(decision.intent->conditions, "Ready");
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->status, core::Condition::Value::kFalse);

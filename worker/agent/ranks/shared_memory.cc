@@ -43,12 +43,14 @@ std::vector<SharedFile> FilesIn(const std::string& folder) {
 bool AddHeld(const fs::path& process, const std::string& folder, std::set<ino_t>* held) {
   struct stat root{};
   if (stat(folder.c_str(), &root) != 0) return false;
-  const std::error_code error = ForEachEntry(process / "fd", [&](const fs::directory_entry& entry) {
+  const auto visit = [&](const fs::directory_entry& entry) {
     struct stat status{};
     if (stat(entry.path().c_str(), &status) == 0 && status.st_dev == root.st_dev) {
       held->insert(status.st_ino);
     }
-  });
+  };
+  std::error_code error;
+  ForEachEntry(process / "fd", visit, &error);
   if (error == std::errc::permission_denied) return false;
   std::ifstream maps(process / "maps");
   // RANGE RIGHTS OFFSET DEVICE INODE PATH; a device's name here may not be stat's, its path is.

@@ -131,7 +131,7 @@ def test_one_operator_runs_the_jobs_of_two_namespaces_and_leaves_a_third_alone(p
             each.wait_state("gpt", "Succeeded")
             assert claimed_by(each) == f"{system}/both"
         assert readiness(process).text == "ok\n"
-        assert not third.pods("gpt") and not third.status("gpt")
+        assert not third.pods("gpt") and third.status("gpt") == {"observedGeneration": -1}
         assert claimed_by(third) is None
 
 

@@ -121,6 +121,8 @@ def _keep_company(spec, path, value):
     if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
         spec["trainer"]["model"] = "gpt2"
         spec["resourcesPerProcess"] = {"gpu": 1}
+    if path == "spec.checkpoint.resume" and isinstance(value, str) and value.startswith("/"):
+        spec["checkpoint"]["path"] = "/checkpoints"
     if path == "spec.successRole" and isinstance(value, str):
         spec.update(successPolicy="Role", roles=[{"name": value}])
     if (path, value) == ("spec.successPolicy", "Role"):

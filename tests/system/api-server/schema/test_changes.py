@@ -106,7 +106,7 @@ def test_image_change_is_rejected_until_job_state_is_suspended(jobs):
 
 @pytest.mark.parametrize("field", OF_TRAINER)
 def test_the_trainer_changes_once_suspended(jobs, field):
-    name = jobs.make("trainer-" + field, a_trainer(steps=8, model="nano"))
+    name = jobs.make("trainer-" + field.lower(), a_trainer(steps=8, model="nano"))
     assert jobs.patch(name, {"failurePolicy": {"maxRestarts": 9}}) is None
     if field != "servers":
         assert "suspend first" in jobs.patch(name, {"trainer": {field: OF_TRAINER[field]}})

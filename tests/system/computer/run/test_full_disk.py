@@ -2,11 +2,15 @@
 reported as it was, and a job that is over is not run again."""
 
 import json
+import os
+import pathlib
+import re
+import shutil
 import subprocess
+import sys
 
 import pytest
-
-from run import NO_SPARES
+from run import NO_SPARES, ROOT
 from tls import binary
 
 
@@ -57,3 +61,49 @@ def test_report_that_cannot_be_written_is_refused_before_job_starts(tmp_path):
             capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2 and "--report: " in done.stderr, done.stderr
     assert not started.exists()
+
+
+SAVES_IN_MEMORY = """\
+import os, sys
+import lockstep
+lockstep.report(step=1, total_steps=1)
+part = os.path.join(lockstep.memory_dir(), "step-1")
+os.makedirs(part)
+with open(os.path.join(part, "weights"), "wb") as file:
+    file.write(b"w" * 1000)
+lockstep.commit(part)
+fill = os.open(os.path.join(sys.argv[1], "fill"), os.O_WRONLY | os.O_CREAT)
+try:
+    while os.write(fill, b"x" * 65536):
+        pass
+except OSError:
+    pass
+"""
+
+
+def test_checkpoint_in_memory_that_finds_no_room_is_said_and_kept(tmp_path):
+    folder, program, job = tmp_path / "ckpt", tmp_path / "program.py", tmp_path / "job.yaml"
+    folder.mkdir()
+    program.write_text(SAVES_IN_MEMORY)
+    job.write_text(f"""
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: memory}}
+spec:
+  command: [{sys.executable}, {program}, {folder}]
+  prestart: Never
+  checkpoint: {{path: {folder}, memory: {{size: 64Mi, replicas: 0}}}}
+""")
+    done = subprocess.run(
+        ["unshare", "-U", "-r", "-m", "sh", "-c",
+         'mount -t tmpfs -o size=1m none "$1" && exec "$2" run "$3"', "sh", str(folder),
+         binary("lockstep"), str(job)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "worker/python")}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "checkpoint step-1 in memory was not written" in done.stdout, done.stdout
+    kept = re.search(r"is kept in memory, in (\S+): make room", done.stdout)
+    assert kept, done.stdout
+    weights = pathlib.Path(kept[1]) / "machine-0/weights"
+    assert weights.read_bytes() == b"w" * 1000
+    shutil.rmtree(kept[1])

@@ -58,7 +58,7 @@ def test_job_with_missing_data_fails_at_once_and_names_the_data(tmp_path):
 def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
     plan = subprocess.run([binary("lockstep"), "plan", job(tmp_path)], capture_output=True,
                           text=True, check=True).stdout
-    assert "lockstep-trainer job '{\"model\":{\"layers\":2," in plan
+    assert "lockstep-trainer job '{\"modelShape\":{\"layers\":2," in plan
 
 
 def test_trainer_rejects_invalid_fields_of_job_written_by_hand():
