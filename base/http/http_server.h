@@ -10,9 +10,9 @@
 // Bounded: 128 connections, 64 KiB of head, 64 KiB of body, 256 KiB of answers that a client
 // doesn't read, ten seconds for a request to come in whole, two minutes without one. When all
 // places are taken, the address that holds most of them makes room, by the connection that has
-// waited longest for its next request; one that waits for an answer keeps its place. So whoever
-// dials without pause only displaces itself. One request of a connection is answered at a time. One
-// thread.
+// waited longest for its next request; one that waits for an answer keeps its place. So an address
+// that connects without pause only displaces itself. One request of a connection is answered at a
+// time. One thread.
 #ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 #define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 

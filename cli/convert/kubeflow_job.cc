@@ -36,7 +36,7 @@ Node NewDocument(const Node& source, Node spec) {
   return document;
 }
 
-// What the torchrun of a command says of its world, as it is written.
+// The options of a command's torchrun that set its world, as they are written.
 struct TorchrunOptions {
   std::string nproc;
   std::string nnodes;

@@ -12,8 +12,8 @@
 
 namespace lockstep::core {
 
-// `text` from where it tells of the last failure. An exception that was raised while another one
-// was handled tells of both. All of `text` where nothing in it begins such words.
+// The part of `text` that reports the last failure. An exception that was raised while another one
+// was handled belongs to it. If nothing in `text` begins a report, the part is all of it.
 std::string_view LastWordsIn(std::string_view text);
 
 // Whether such words begin in this line.
@@ -37,8 +37,8 @@ class LastWordsClock {
 // A process whose words began no longer than this before its end has ended of what they tell.
 inline constexpr Duration kWordsBeforeEnd = seconds(2);
 
-// When the process began to die: with its last words, or else when its end was noticed. Of an end
-// that no words foretell (a signal from outside, a fault) always the latter.
+// When the process began to die: at its last words, else when its end was noticed. No words
+// foretell a signal from outside or a fault, so such an end counts from when it was noticed.
 Time BeganToDie(const Failure& death, Time words_began);
 
 }  // namespace lockstep::core

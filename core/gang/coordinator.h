@@ -265,9 +265,9 @@ class Coordinator {
   CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
-  // What is to be said of the world that the ranks form, should the job succeed now; "": nothing.
+  // The remark on the ranks' world that a job gets if it succeeds now; "": none.
   void OnWorldDoubt(std::string doubt) { doubt_ = std::move(doubt); }
-  // The launcher's ranks were told of a world of `size`, where the job has `wanted` ranks.
+  // The launcher started a world of `size` ranks; the job has `wanted`.
   void OnMpiWorld(int64_t size, int64_t wanted);
   CoordinatorActions OnTimer(Time now);
   Time NextWake() const;

@@ -47,7 +47,7 @@ const Option* Find(std::string_view name) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-// What is said of one program; several stand one behind the other, with a `:` between them.
+// The options for one program. An mpirun line lists several programs, with `:` between them.
 struct Said {
   std::optional<int64_t> ranks;
   std::optional<int64_t> per_machine;
