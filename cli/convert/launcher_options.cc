@@ -30,10 +30,11 @@ std::string ByTorchrun(std::string_view word) {
   std::string literal;
   for (size_t i = 0; i < word.size();) {
     const std::string_view rest = word.substr(i);
-    const auto length = [&](std::string_view name) {
+    const auto length = [&](std::string_view name) -> size_t {
+      if (!rest.starts_with(name)) return 0;
       const bool ends =
           name.back() == '}' || rest.size() == name.size() || !IsNameCharacter(rest[name.size()]);
-      return rest.starts_with(name) && ends ? name.size() : 0;
+      return ends ? name.size() : 0;
     };
     const size_t reference = std::max(length("${local_rank}"), length("$local_rank"));
     if (rest.starts_with("$$")) {
