@@ -471,7 +471,8 @@ def test_multikueue_manager_has_only_the_workload_and_the_worker_runs_the_job(
     wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("Admitted")
                == ("True", "Admitted"), "its Workload to be admitted", 60, 0.1)
     made = queues.workload(jobs.namespace, "gpt")
-    assert jobs.status("gpt") == {} and jobs.pods("gpt") == {}
+    untouched = {"observedGeneration": -1}  # the CRD's default
+    assert jobs.status("gpt") == untouched and jobs.pods("gpt") == {}
     jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p", '{"spec":{"suspend":true}}')
     wait_until(lambda: queues.workload(jobs.namespace, "gpt") is None, "its Workload to go", 60, 0.1)
     jobs.kubectl("delete", "tj", "gpt")

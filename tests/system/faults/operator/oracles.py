@@ -1,6 +1,7 @@
 """What must hold of a run, whatever was broken in it. Each returns the violations it sees."""
 
 import collections
+import difflib
 import json
 import re
 
@@ -77,11 +78,14 @@ def differences(reference, found):
         elif key not in reference:
             lines.append(f"end state: {key} is there and should not be")
         elif reference[key] != found[key]:
-            was, now = reference[key].splitlines(), found[key].splitlines()
-            changed = [f"-{line.strip()}" for line in was if line not in now]
-            changed += [f"+{line.strip()}" for line in now if line not in was]
-            lines.append(f"end state: {key} differs: {' '.join(changed)[:600]}")
+            lines.append(f"end state: {key} differs: {_changed(reference[key], found[key])[:1200]}")
     return lines
+
+
+def _changed(was, now):
+    """What a unified diff shows, in one line: moved lines, too, with what stands around them."""
+    shown = list(difflib.unified_diff(was.splitlines(), now.splitlines(), n=3, lineterm=""))[2:]
+    return " ".join(line[0].strip() + line[1:].strip() for line in shown)
 
 
 def creations(writes):
