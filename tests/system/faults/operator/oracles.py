@@ -44,6 +44,7 @@ def _masked(item, uids, namespace):
     # Whether a conflict was seen before it was resolved is a matter of who came first.
     conditions[:] = [each for each in conditions if (each["type"], each["status"]) not in (
         ("NameConflict", "False"), ("Stalled", "False"))]
+    conditions.sort(key=lambda each: each["type"])  # a map to Kubernetes, in no order
     if "podSets" in item.get("spec", {}):
         for each in conditions:  # told before a Workload was resized, or after
             each.pop("observedGeneration", None)
