@@ -193,12 +193,21 @@ def outcome_of(runner):
         return Outcome.broken(runner.suite, f"the runner failed: {error!r}")
 
 
+def cores_time():
+    """CPU-seconds of this machine since its start: of all that ran at normal priority, and of all that
+    ran at a lower one."""
+    user, nice, system, *_ = map(int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:])
+    second = os.sysconf("SC_CLK_TCK")
+    return (user + system) / second, nice / second
+
+
 def timed(suite, preset, whole, selection):
-    """Pairs of runner and Outcome. Prints how long the suite is about to take and how long it took."""
+    """Pairs of runner and Outcome. Prints how long the suite is about to take, how long it took, and
+    how busy the cores were."""
     times = CACHE / "times" / suite
     usual = times.read_text().strip() if times.exists() else USUAL.get(suite)
     say(f"suite {suite}" + (f", about {usual} s" if usual else ""))
-    started = time.monotonic()
+    started, before = time.monotonic(), cores_time()
     if build(suite, preset):
         chosen = runners(suite, preset, whole)
         if selection:
@@ -207,7 +216,9 @@ def timed(suite, preset, whole, selection):
     else:
         run = [(None, Outcome.broken(suite, "the build failed"))]
     seconds = round(time.monotonic() - started)
-    say(f"suite {suite} took {seconds} s")
+    normal, idle = (now - then for now, then in zip(cores_time(), before))
+    say(f"suite {suite} took {seconds} s; {CORES} cores worked {normal:.0f} s for it, "
+        f"{idle:.0f} s for what runs at idle")
     if not selection and not any(outcome.failed for _, outcome in run):
         times.parent.mkdir(parents=True, exist_ok=True)
         times.write_text(f"{seconds}\n")
