@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import signal
 import subprocess
+import sys
 
 import processes
 from cluster import SCRIPTS, Cluster
@@ -42,6 +43,26 @@ def test_two_clusters_are_isolated_and_leave_nothing_behind(tmp_path):
     assert down(folders[1]).returncode == 0
     for folder in folders:
         assert not of_cluster(folder) and not folder.exists()
+
+
+HOLDS = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from cluster import cluster_in
+with cluster_in(sys.argv[2]):
+    print("up", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_cluster_of_a_program_that_is_stopped_goes_with_it(tmp_path):
+    folder = tmp_path / "cluster"
+    with subprocess.Popen([sys.executable, "-c", HOLDS, SCRIPTS, folder], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout.readline() == "up\n" and of_cluster(folder)
+        program.terminate()
+    assert program.returncode == 128 + signal.SIGTERM
+    assert not of_cluster(folder) and not folder.exists()
 
 
 def test_pod_runs_on_fake_node_and_its_namespace_can_be_deleted(cluster):

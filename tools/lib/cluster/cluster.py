@@ -11,7 +11,10 @@ import json
 import os
 import pathlib
 import secrets
+import signal
 import subprocess
+import sys
+import threading
 
 import kubernetes
 from kubernetes.client import CoreV1Api
@@ -80,7 +83,11 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster_in(folder, *options):
-    """tools/lib/cluster/up with its --dir, and down afterwards."""
+    """tools/lib/cluster/up with its --dir, and down afterwards: also after SIGTERM, unless the process
+    has a handler of its own."""
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL \
+            and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     subprocess.run([SCRIPTS / "up", "--dir", folder, *options], check=True)
     try:
         yield Cluster(folder)
