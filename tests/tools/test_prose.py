@@ -30,6 +30,7 @@ def test_prose_that_is_hard_to_read_is_found(text, words):
 @pytest.mark.parametrize("text", [
     "Short. \n" * 40,
     f"```sh\n{LONG} whoever {'x ' * 90}\n```",
+    f"Run this:\n\n    {LONG} whoever {'x ' * 90}\n    {LONG}",
     f"| {LONG} | {LONG} |",
     f"[a link](https://example.com/{'x' * 120})",
     f"`{LONG}` runs it.",

@@ -28,7 +28,7 @@ FENCE = re.compile(r"^\s*(```|~~~)")
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 TARGET = re.compile(r"\]\([^)]*\)")
 END = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[\"*_(\[`]*[A-Z0-9`])")
-ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|vs|etc|cf|[A-Z])|^\d+)\.$")
+ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|[A-Z])\.$")
 
 
 def blocks(text):
@@ -38,6 +38,8 @@ def blocks(text):
         if FENCE.match(line):
             fenced = not fenced
             line = ""
+        elif not block and line.startswith("    ") and not ITEM.match(line):
+            line = ""  # code by indentation
         elif fenced or comment or line.lstrip().startswith("<!--"):
             comment = not fenced and "-->" not in line
             line = ""
