@@ -1,5 +1,5 @@
 // Signals that ask a program to end in order, so that what it started can save: the table that
-// `lockstep run`, the agents and the operator share (docs/cli.md, "Signals").
+// `lockstep run`, the agents and the operator share (docs/reference/cli.md, "Signals").
 #ifndef LOCKSTEP_BASE_STOP_SIGNALS_H_
 #define LOCKSTEP_BASE_STOP_SIGNALS_H_
 

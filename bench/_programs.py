@@ -1,7 +1,7 @@
 """Training programs that lose a rank, to the first new step of the last one.
 
 Each program is unmodified but for stamps (programs/stamps.py). `plain` starts Python anew; `warm`
-goes on with interpreters that were parked (docs/prestart.md). Then what these cost: whether a
+goes on with interpreters that were parked (docs/guides/prestart.md). Then what these cost: whether a
 restart without a spare that is ready is any slower than plain, what a running gang loses while
 they import, what one holds while it waits, and what the caches of compilers save.
 """
@@ -16,7 +16,7 @@ from _bench import Shape, TimedRun, emit, lockstep, now, quantile, spread
 
 PROGRAMS = Path(__file__).with_name("programs")
 DEBIAN = "/usr/bin/python3"
-# Made as docs/benchmarks.md says.
+# Made as docs/internals/benchmarks.md says.
 TORCH_2 = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lockstep/torch-venv")
 MODES = ("plain", "warm")
 MARKS = ("start", "imported", "joined", "step")

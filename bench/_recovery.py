@@ -1,7 +1,7 @@
 """The built-in trainer loses a rank: how long until its next step, and until one not made before.
 
 In turns, of the same run but for how it goes on: `Restart` reads the last checkpoint on disk, `Memory`
-the one in memory that is newer (docs/checkpoints.md), `InPlace` keeps the other ranks' processes, and
+the one in memory that is newer (docs/guides/checkpoints.md), `InPlace` keeps the other ranks' processes, and
 `InPlaceOnFakes` does so on the fakes of CUDA, cuBLASLt and NCCL, with a model that their heads fit.
 Rank 0 writes each step to a pipe, whose lines are stamped here as they come; the last rank is killed
 by SIGKILL. All runs end in the same weights, or a line says that they do not.

@@ -1,4 +1,4 @@
-"""Lines of `restart`'s programs as the Markdown of docs/benchmarks.md:
+"""Lines of `restart`'s programs as the Markdown of docs/internals/benchmarks.md:
 
 tools/bench restart -- --rows ddp1,refill | python3 bench/_table.py
 """

@@ -1,5 +1,5 @@
 // lockstep-bench: the benchmarks that need Lockstep's own parts. tools/bench runs them and those
-// written in Python beside this file; docs/benchmarks.md says what every line means.
+// written in Python beside this file; docs/internals/benchmarks.md says what every line means.
 #include <array>
 #include <cstring>
 #include <iostream>

@@ -35,7 +35,7 @@ constexpr const char* kFooter =
     "  lockstep convert -- torchrun --nproc-per-node 4 train.py > job.yaml\n"
     "\n"
     "Exit codes: 0 success; 2 wrong usage or an invalid job; the failed process's own code\n"
-    "(128 + signal) when a job failed; 70, 75, 77, 78, 124, 130, 143 as docs/cli.md says.";
+    "(128 + signal) when a job failed; 70, 75, 77, 78, 124, 130, 143: docs/reference/cli.md.";
 
 // What other tools call a command of this one.
 struct OtherName {

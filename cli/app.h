@@ -16,8 +16,8 @@ struct Invocation;
 // after `app->parse(...)`.
 std::unique_ptr<CLI::App> MakeApp(Invocation* invocation);
 
-// Parses and runs, commands on clusters by `on_cluster`; returns the exit code. docs/cli.md lists
-// them.
+// Parses and runs, commands on clusters by `on_cluster`; returns an exit code of
+// docs/reference/cli.md.
 int Main(int argc, char** argv, RunOnCluster on_cluster);
 
 }  // namespace lockstep::cli

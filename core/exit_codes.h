@@ -1,5 +1,5 @@
-// Every exit code that a program of Lockstep gives or understands: the contract between the command
-// line, the agents, the operator and the ranks (docs/protocol.md, docs/cli.md, docs/programs.md).
+// Every exit code that a program of Lockstep returns or understands: the contract between command
+// line, agents, operator and ranks (docs/reference/protocol.md, docs/reference/cli.md).
 #ifndef LOCKSTEP_CORE_EXIT_CODES_H_
 #define LOCKSTEP_CORE_EXIT_CODES_H_
 

@@ -118,7 +118,7 @@ void AddBench(CLI::App& app, Invocation* invocation) {
       "\n"
       "Measured: STREAM's kernels on local, remote and interleaved memory, by more and more "
       "threads\n"
-      "and processes, and the latency between all NUMA nodes. docs/cli.md explains the figures.\n"
+      "and processes, and the latency between all NUMA nodes. docs/reference/cli.md has more.\n"
       "Exit codes: 0 measured; 1 it could not be; 2 wrong usage; 143 interrupted.");
   command->callback([options, invocation] { invocation->exit_code = BenchNuma(*options); });
 }

@@ -1,4 +1,4 @@
-// What a job's parked interpreters (docs/prestart.md) are worth, in words.
+// What a job's parked interpreters (docs/guides/prestart.md) are worth, in words.
 #ifndef LOCKSTEP_CLI_RUN_PRESTART_TEXT_H_
 #define LOCKSTEP_CLI_RUN_PRESTART_TEXT_H_
 

@@ -1,5 +1,5 @@
 // The report of a run, as JSON: what `--report FILE` holds: the job's status, with what only this
-// computer knows beside its fields. docs/cli.md lists them.
+// computer knows beside its fields. docs/reference/cli.md lists them.
 #ifndef LOCKSTEP_CLI_RUN_REPORT_H_
 #define LOCKSTEP_CLI_RUN_REPORT_H_
 

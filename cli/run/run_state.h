@@ -1,6 +1,6 @@
 // What outlives a run: the epoch, in `<checkpoint path>/.lockstep/run.json`, under a lock that
 // keeps a second run off the folder. Without a checkpoint path nothing does, and the job's UID is a
-// random one. docs/checkpoints.md describes the folder.
+// random one. docs/guides/checkpoints.md describes the folder.
 #ifndef LOCKSTEP_CLI_RUN_RUN_STATE_H_
 #define LOCKSTEP_CLI_RUN_RUN_STATE_H_
 

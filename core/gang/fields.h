@@ -1,5 +1,5 @@
 // The tables (base/fields.h) of what the gang says: messages in the order of the wire, and the
-// records of `GET /status`, `PUT /gang` and the termination message. docs/protocol.md shows them.
+// records of `GET /status`, `PUT /gang` and the termination message (docs/reference/protocol.md).
 #ifndef LOCKSTEP_CORE_GANG_FIELDS_H_
 #define LOCKSTEP_CORE_GANG_FIELDS_H_
 

@@ -1,5 +1,5 @@
 // What agents say to the coordinator and hear from it, and its form on the wire
-// (docs/protocol.md). The structs are plain values; Encode and Decode are pure.
+// (docs/reference/protocol.md). The structs are plain values; Encode and Decode are pure.
 #ifndef LOCKSTEP_CORE_GANG_MESSAGES_H_
 #define LOCKSTEP_CORE_GANG_MESSAGES_H_
 
@@ -115,7 +115,7 @@ struct Whereabouts {
   friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
 };
 
-// A machine's interpreters that wait to be its next ranks (docs/prestart.md).
+// A machine's interpreters that wait to be its next ranks (docs/guides/prestart.md).
 struct Parked {
   uint32_t ready = 0;
   std::string why_not;  // why they are fewer than its ranks; at most kMaxParkedReason bytes
@@ -488,7 +488,7 @@ inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded messag
 // "HELLO", "PING", ...
 const char* NameOf(const Message& message);
 
-// Type byte and fields, big-endian; see docs/protocol.md.
+// Type byte and fields, big-endian; see docs/reference/protocol.md.
 std::string Encode(const Message& message);
 
 // Invalid for an unknown type, a field out of range, bytes missing or left over.

@@ -1,5 +1,5 @@
 // The bodies of `GET /status` and `PUT /gang`, as JSON, in both directions: agents write the one
-// and read the other, the operator and `lockstep run` the reverse. docs/protocol.md lists them.
+// and read the other, the operator and `lockstep run` the reverse (docs/reference/protocol.md).
 #ifndef LOCKSTEP_CORE_GANG_STATUS_API_H_
 #define LOCKSTEP_CORE_GANG_STATUS_API_H_
 

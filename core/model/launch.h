@@ -7,7 +7,7 @@
 namespace lockstep::core {
 
 // Machine 0 alone runs the command, which is mpirun's: it has the agents of the others start what
-// it runs there (docs/frameworks.md).
+// it runs there (docs/guides/mpi.md).
 constexpr bool StartsFromMachine0(const Spec& spec) {
   return spec.framework == Framework::kMpi && spec.mpi.start == MpiStart::kLauncher;
 }

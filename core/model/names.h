@@ -40,7 +40,7 @@ inline constexpr std::string_view kSpareSuffix = ".spare";
 // On the pod of a spare.
 std::map<std::string, std::string> SpareLabels(std::string_view job, int spare);
 
-// The identity of the job's key in the TLS handshakes of its agents (docs/protocol.md).
+// The identity of the job's key in the TLS handshakes of its agents (docs/reference/protocol.md).
 std::string GangIdentity(std::string_view job_uid);
 
 // The UID of a job that no API server named: the same for the same name and checkpoint folder, so

@@ -1,4 +1,4 @@
-// TrainingJob: what a user asks for, typed. docs/trainingjob.md describes every field.
+// TrainingJob: what a user asks for, typed. docs/reference/trainingjob.md describes every field.
 //
 // A default-constructed Spec holds the defaults. Field names and their order in files stand in one
 // table (core/model/fields.h) that the reader, the writer and the spelling help share.

@@ -1,6 +1,6 @@
 // AgentConfig: the configuration of one agent, from `lockstep run` or the operator, which start it.
 // It is one JSON object, passed over an inherited pipe (`--config-fd N`) or, where the key is a
-// file, in the environment (LOCKSTEP_CONFIG). docs/protocol.md lists the fields.
+// file, in the environment (LOCKSTEP_CONFIG). docs/reference/protocol.md lists the fields.
 //
 // Both the reader and the writer are here. Pure functions: nothing is opened or looked up.
 #ifndef LOCKSTEP_CORE_PLAN_AGENT_CONFIG_H_

@@ -1,5 +1,5 @@
-// The environment of each process of a job. docs/environment.md names every variable and its
-// readers. Pure functions: what only the machine knows is in ProcessIdentity.
+// The environment of each process of a job. docs/reference/environment.md lists every
+// variable. Pure functions: what only the machine knows is in ProcessIdentity.
 #ifndef LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
 #define LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
 

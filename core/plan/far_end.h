@@ -1,6 +1,6 @@
 // What `lockstep run` and lockstep-agent on another computer say to each other, through ssh or
-// srun, beside the agent's configuration (docs/protocol.md). `lockstep-agent --facts` prints
-// AgentFacts. `lockstep-agent --remote`, the far end, takes the configuration as the first line of
+// srun, beside the agent's configuration (docs/reference/protocol.md). `lockstep-agent --facts`
+// prints AgentFacts. `lockstep-agent --remote`, the far end, reads the configuration, a line, from
 // its stdin, then orders, a line each; the end of its stdin means kKillOrder. Its stderr ends with
 // the ending of the agent that it started. Pure.
 #ifndef LOCKSTEP_CORE_PLAN_FAR_END_H_

@@ -1,5 +1,5 @@
 // JobStatus: a TrainingJob's `status`, typed: what the operator writes and the command line shows.
-// docs/trainingjob.md describes every field. Plain values; equal statuses are equal documents, so
+// Its fields: docs/reference/trainingjob.md. Plain values; equal statuses are equal documents, so
 // "write it only if it changed" is a comparison of two trimmed ones.
 //
 //   Result<JobStatus> status = ReadJobStatus(document.Find("status"));
@@ -144,7 +144,7 @@ struct RestartRecord {
   friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
 };
 
-// Interpreters that wait to be the next generation's ranks (docs/prestart.md).
+// Interpreters that wait to be the next generation's ranks (docs/guides/prestart.md).
 struct PrestartStatus {
   int32_t ready = 0;               // of `processes`
   std::string reason{};            // why there are fewer
@@ -174,7 +174,7 @@ struct JobProgress {
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
-// Where its share of the cluster comes from (docs/queues.md).
+// Where its share of the cluster comes from (docs/guides/queues.md).
 struct QueueStatus {
   std::string workload{};                        // what is queued for it
   std::string cluster_queue{};                   // that admitted it; empty while it waits
@@ -183,7 +183,7 @@ struct QueueStatus {
   friend bool operator==(const QueueStatus&, const QueueStatus&) = default;
 };
 
-// The PodGroup of a gang, which schedulers read (docs/queues.md).
+// The PodGroup of a gang, which schedulers read (docs/guides/queues.md).
 struct PodGroupStatus {
   std::string name{};
   GangScheduler gang = GangScheduler::kNone;  // whose it is
@@ -223,7 +223,7 @@ struct JobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;
 
-  // What fences: raised and recorded before anything is made by them (docs/architecture.md).
+  // What fences: raised and recorded before anything uses it (docs/internals/architecture.md).
   uint32_t epoch = 0;          // 0: nothing was ever made
   uint32_t created_epoch = 0;  // every pod of epochs up to it was created: where one of them is
                                // absent, its machine is lost

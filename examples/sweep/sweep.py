@@ -44,7 +44,7 @@ class JobFailed(Exception):
 
 
 # Both kinds of job tell of themselves by values(), until they have ended, and by status(), whose
-# fields stand in docs/trainingjob.md. stop() ends what has not, and says how it ended.
+# fields stand in docs/reference/trainingjob.md. stop() ends what has not, and says how it ended.
 
 
 class LocalJob:

@@ -1,4 +1,4 @@
-// lockstep-operator: runs TrainingJobs on a Kubernetes cluster. docs/operator.md says how.
+// lockstep-operator: runs TrainingJobs on a Kubernetes cluster. docs/operate/operator.md says how.
 #include <cstdio>
 #include <exception>
 #include <optional>

@@ -1,4 +1,4 @@
-// The operator's command line and environment. docs/operator.md lists them.
+// The operator's command line and environment. docs/operate/operator.md lists them.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_OPTIONS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_OPTIONS_H_
 

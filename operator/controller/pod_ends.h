@@ -1,6 +1,6 @@
 // Whose an end of a pod is: the table of what kubelets (Kubernetes 1.33 to 1.36), container
-// runtimes and controllers write into a pod that fails or does not start. docs/pod-ends.md shows
-// it. Pure functions.
+// runtimes and controllers write into a pod that fails or does not start. Pure functions;
+// docs/reference/pod-ends.md shows the table.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_POD_ENDS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_POD_ENDS_H_
 

@@ -1,5 +1,5 @@
 // Kueue's Workload of a job, which Lockstep writes itself: the object, its reading, the patches of
-// its status, and what an admission means for pods. docs/queues.md tells the whole.
+// its status, and what an admission means for pods. docs/guides/queues.md tells the whole.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_WORKLOAD_OBJECT_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_WORKLOAD_OBJECT_H_
 

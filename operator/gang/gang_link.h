@@ -1,5 +1,5 @@
-// GangLink: the operator's side of GET /status and PUT /gang (docs/protocol.md) for many jobs on
-// one event loop, without threads.
+// GangLink: the operator's side of GET /status and PUT /gang (docs/reference/protocol.md) for
+// many jobs on one event loop, without threads.
 //
 //   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
 //   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed

@@ -1,6 +1,6 @@
-// The HTTP/1.1 that agents speak on their TLS port (docs/protocol.md): the operator's requests, and
-// their answers as far as they are read. Bounded: a head of 8 KiB, a body of 256 KiB by
-// Content-Length only, no redirects. Pure.
+// The HTTP/1.1 that agents speak on their TLS port (docs/reference/protocol.md): the operator's
+// requests, and their answers as far as they are read. Bounded: a head of 8 KiB, a body of 256 KiB
+// by Content-Length only, no redirects. Pure.
 #ifndef LOCKSTEP_OPERATOR_GANG_HTTP_ANSWER_H_
 #define LOCKSTEP_OPERATOR_GANG_HTTP_ANSWER_H_
 

@@ -1,5 +1,5 @@
-// The PodGroup by which a scheduler knows a gang, and what joins a pod to it. docs/queues.md tells
-// the whole.
+// The PodGroup by which a scheduler knows a gang, and what joins a pod to it
+// (docs/guides/queues.md).
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_POD_GROUP_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_POD_GROUP_H_
 

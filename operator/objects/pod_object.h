@@ -1,5 +1,5 @@
 // The pod of one machine and one attempt, as JSON for the API server: the user's template with
-// Lockstep's parts put in. docs/pods.md lists them. Pure: the same arguments, the same bytes.
+// Lockstep's parts (docs/reference/pods.md) added. Pure: the same arguments, the same bytes.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_
 

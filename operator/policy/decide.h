@@ -1,5 +1,5 @@
 // The operator's mind: what is to be done for one job, from what is seen of it and the time. Pure.
-// docs/architecture.md says why in this order; each policy has its own file.
+// docs/internals/architecture.md says why in this order; each policy has its own file.
 //
 //   Decision decision = Decide(snapshot, now);
 #ifndef LOCKSTEP_OPERATOR_POLICY_DECIDE_H_

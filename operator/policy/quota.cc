@@ -1,6 +1,6 @@
 // What machines that are left out have of a queue's quota, where the job lets Kueue change its size
-// (docs/queues.md): one that finds no node gives its share back, and its pod goes; it gets another
-// attempt when the queue has given as much again.
+// (docs/guides/queues.md): one that finds no node gives its share back, and its pod goes; it gets
+// another attempt when the queue has given as much again.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -210,7 +210,7 @@ def container(spec, state, ready):
 
 
 def termination(pod, exit_code, verdict, generation="", reason=""):
-    """The message of the agent in this pod, as docs/protocol.md has it."""
+    """The message of the agent in this pod, as docs/reference/protocol.md has it."""
     labels = pod["metadata"]["labels"]
     return json.dumps({
         "exitCode": exit_code, "generation": generation, "verdict": verdict, "reason": reason,

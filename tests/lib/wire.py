@@ -1,4 +1,4 @@
-"""The gang's messages as docs/protocol.md writes them, for what no agent would ever say."""
+"""The gang's messages as docs/reference/protocol.md writes them, for what no agent would ever say."""
 
 import struct
 

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Mutant, testing::ValuesIn(Mutants()), [](const a
   return name;
 });
 
-// docs/limits.md says that this can happen; here is that it does, and that no more than this does.
+// What docs/reference/limits.md says can happen does happen, and nothing more than that.
 class Limit : public testing::TestWithParam<std::string> {};
 
 TEST_P(Limit, LetsTwoGenerationsRunAndForksNoLineOfCheckpoints) {

@@ -113,8 +113,8 @@ Schedule Shrink(const Schedule& schedule);
 // Every rule of core and of the operator's policy, and every weakness the simulator has of its own.
 std::vector<std::string> Mutants();
 
-// What breaks the fencing of ranks all the same (docs/limits.md). With "+Tolerant" only that which
-// holds there, too, is judged: the line of checkpoints, above all.
+// What breaks the fencing of ranks all the same (docs/reference/limits.md). With "+Tolerant" only
+// that which holds there, too, is judged: the line of checkpoints, above all.
 std::vector<std::string> Limits();
 
 }  // namespace lockstep::sim

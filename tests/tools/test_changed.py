@@ -35,7 +35,7 @@ def test_a_source_affects_the_programs_that_are_compiled_from_it(graph):
     assert "lockstep-trainer" not in shipped(graph, "operator/policy/decide.cc")
     assert shipped(graph, "worker/trainer/main.cc") == {"lockstep-trainer"}
     assert shipped(graph, "base/result.h") == set(PRODUCT)
-    assert shipped(graph, "docs/cli.md") == set()
+    assert shipped(graph, "docs/reference/cli.md") == set()
 
 
 def test_a_source_affects_the_unit_tests_that_are_compiled_from_it(graph):
@@ -45,7 +45,7 @@ def test_a_source_affects_the_unit_tests_that_are_compiled_from_it(graph):
 
 
 def test_a_document_affects_the_tests_that_name_it(graph, python):
-    affected = python.affected(TESTS, ["docs/migration.md"], set())
+    affected = python.affected(TESTS, ["docs/guides/migration.md"], set())
     assert affected == ["tests/system/computer/run/test_migration.py"]
     programs = {"agent": "bin/agent_test", "base": "bin/base_test"}
     assert changed.programs_affected(ROOT, graph, programs, ["docs/no-such-page.md"]) == set()
@@ -94,7 +94,7 @@ def test_the_runner_the_build_and_the_dependencies_affect_everything():
     for path in ("tools/deps", "cmake/Lockstep.cmake", "CMakeLists.txt", "tests/sim/CMakeLists.txt",
                  "tools/lib/testing/main.py"):
         assert changed.affects_everything(path)
-    assert not changed.affects_everything("docs/cli.md")
+    assert not changed.affects_everything("docs/reference/cli.md")
 
 
 def test_committed_edited_and_new_files_since_the_base_are_changed(tmp_path):

@@ -1,6 +1,6 @@
 """Checks who includes whom: include_direction.py FILE...
 
-Every folder may include only the folders that docs/architecture.md puts above it. Prints each
+Every folder may include only the folders that docs/internals/architecture.md puts above it. Prints each
 include that points the wrong way, and exits with 1 if there is one.
 """
 

@@ -1,5 +1,5 @@
-// lockstep-agent: process 1 of each machine's container. docs/protocol.md says what it is told and
-// how it speaks; api.md's exit codes are its own.
+// lockstep-agent: process 1 of each machine's container. Its configuration and its wire format
+// stand in docs/reference/protocol.md, its exit codes in core/exit_codes.h.
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // What an agent and its lockstep-pmix (worker/pmix/helper) say to each other, on a socket pair that
-// keeps packets apart: one message is one packet (docs/protocol.md).
+// keeps packets apart: one message is one packet (docs/reference/protocol.md).
 //
 //   helper                          agent
 //   kInitialized                                    it has the library up, and waits

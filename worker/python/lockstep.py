@@ -11,7 +11,7 @@
             save(directory)
             lockstep.commit(directory)               # from here on it may be resumed from
 
-A job that never imports this module is restarted all the same; docs/programs.md says what it lacks.
+A job that never imports this module is restarted all the same; docs/guides/programs.md says what it lacks.
 Outside Lockstep (no LOCKSTEP_SOCKET in the environment) the same program runs unchanged: report()
 does nothing, latest() is None, and commit() makes the directory durable where it is.
 

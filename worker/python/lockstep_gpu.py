@@ -35,7 +35,7 @@ class Gpu:
             raise OSError(f"NVML does not know the GPU at {address.decode()}")
 
     def figures(self) -> Dict[str, float]:
-        """By the names of docs/programs.md; what this GPU does not tell is left out."""
+        """By the names of docs/guides/programs.md; what this GPU does not tell is left out."""
         told: Dict[str, float] = {}
         index, clock, most = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
         bits = ctypes.c_ulonglong()

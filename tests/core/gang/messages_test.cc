@@ -198,7 +198,7 @@ TEST(MessagesTest, AnyMembersOfTheLargestGangAreTold) {
   EXPECT_EQ(std::get<Start>(*read).members, start.members);
 }
 
-// The wire's form is a promise: docs/protocol.md shows these bytes.
+// The wire's form is a promise: docs/reference/protocol.md shows these bytes.
 TEST(MessagesTest, PingHasTheBytesOfTheProtocolDocument) {
   std::string bytes =
       Encode(Ping{nanoseconds(1), 2, {true, nanoseconds(3), nanoseconds(4), seconds(15)}});

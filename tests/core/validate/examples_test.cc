@@ -51,7 +51,7 @@ void ExpectNamed(const std::string& reference) {
 }
 
 TEST(Reference, NamesEveryField) {
-  const std::string reference = Read(Root() / "docs" / "trainingjob.md");
+  const std::string reference = Read(Root() / "docs/reference/trainingjob.md");
   ExpectNamed<Spec>(reference);
   ExpectNamed<Trainer>(reference);
   ExpectNamed<ModelShape>(reference);

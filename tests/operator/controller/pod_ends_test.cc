@@ -182,9 +182,9 @@ TEST(PodEnds, StandInTheDocumentationAsInTheTable) {
     rows += std::string("| ") + WhereText(row) + " | " + ReasonText(row) + " | " + SortText(row) +
             " | " + PayerText(row) + " |\n";
   }
-  std::ifstream file("docs/pod-ends.md");  // ctest runs it in the root
+  std::ifstream file("docs/reference/pod-ends.md");  // ctest runs it in the root
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_THAT(page, testing::HasSubstr(rows)) << "the rows of docs/pod-ends.md";
+  EXPECT_THAT(page, testing::HasSubstr(rows)) << "the rows of docs/reference/pod-ends.md";
 }
 
 }  // namespace

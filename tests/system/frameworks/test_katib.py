@@ -99,7 +99,7 @@ def test_experiment_uses_condition_names_of_the_docs():
              for each in ("successCondition", "failureCondition")]
     assert names == [["Complete"], ["Failed"]]
     assert "| `Complete`, `Failed` | the job has ended so |" in (
-        ROOT / "docs/trainingjob.md").read_text()
+        ROOT / "docs/reference/trainingjob.md").read_text()
 
 
 def test_role_grants_only_trainingjob_verbs_and_pod_creation():

@@ -6,7 +6,7 @@ import re
 from panels import dashboards, panels
 from paths import ROOT
 
-DOCS = ROOT / "docs/metrics.md"
+DOCS = ROOT / "docs/reference/metrics.md"
 COLUMNS = 24
 # graph, singlestat, table-old and their like are gone from Grafana, or going.
 TYPES = {"bargauge", "gauge", "stat", "state-timeline", "table", "timeseries"}
@@ -30,7 +30,7 @@ def metrics_in(expr):
 
 
 def known_metrics():
-    """As docs/metrics.md lists them."""
+    """As docs/reference/metrics.md lists them."""
     return set(re.findall(r"^\| `(\w+)`", DOCS.read_text(), re.M))
 
 
@@ -113,7 +113,7 @@ def _queries(dashboard):
                 yield f"{panel['title']!r} asks a data source of its own"
             for name in sorted(metrics_in(target["expr"]) - known_metrics()):
                 if not name.startswith("DCGM_"):
-                    yield f"{panel['title']!r}: docs/metrics.md does not know {name}"
+                    yield f"{panel['title']!r}: docs/reference/metrics.md does not know {name}"
             if panel["type"] == "timeseries" and not target["legendFormat"]:
                 yield f"{panel['title']!r}: a query without a legend"
 

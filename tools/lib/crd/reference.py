@@ -1,4 +1,4 @@
-"""docs/reference.md: every field of a TrainingJob, and what the rules say."""
+"""docs/reference/api.md: every field of a TrainingJob, and what the rules say."""
 
 import json
 

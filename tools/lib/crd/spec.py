@@ -171,7 +171,7 @@ def _failure_policy():
         "stragglers": choice("What follows when a machine keeps the others waiting: Report, or "
                              "Replace at the next checkpoint."),
         "rules": listing("The first that matches a failure says what follows; behind them stand "
-                         "the defaults of docs/trainingjob.md.", matcher),
+                         "the defaults of docs/reference/trainingjob.md.", matcher),
     }, filled=True)
 
 

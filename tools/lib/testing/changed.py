@@ -4,7 +4,7 @@ C++ goes by the build graph: a program is affected if one of its objects was com
 file, or if its tests name a changed file. A Python test is affected if a changed file
 
 - is the test, a module that it imports, a conftest.py above it or data in its folder,
-- is named by one of these, as "docs/metrics.md", or lies in a folder that is, as "worker/python",
+- is named by one of these, as "docs/reference/metrics.md", or lies in a folder that is, as "worker/python",
 - is compiled into a program that one of these names, as "lockstep-operator".
 
 When in doubt a test is affected. What no rule finds is reported, not guessed.

@@ -1,5 +1,5 @@
 // MemoryStore: this machine's parts of checkpoints in memory, its own and copies of others', below
-// the agent's run folder, which is a tmpfs (docs/checkpoints.md).
+// the agent's run folder, which is a tmpfs (docs/guides/checkpoints.md).
 //
 //   local/checkpoints/step-1200/     written by processes: LOCKSTEP_LOCAL_DIR/checkpoints
 //   memory/taken-7/                  a commit in question

@@ -1,6 +1,6 @@
 // Families: how a part of the agent tells what GET /metrics shows of it. Each part is a
-// prometheus::Collectable, and says name, help and value of a metric in one place; docs/metrics.md
-// holds the same list, and a test compares the two.
+// prometheus::Collectable, and says name, help and value of a metric in one place. A test compares
+// them with the list in docs/reference/metrics.md.
 //
 //   std::vector<prometheus::MetricFamily> Console::Collect() const {
 //     return Families().Counter("lockstep_dropped_lines_total", "Lines left out.", lines_).Take();

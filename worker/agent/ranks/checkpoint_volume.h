@@ -1,4 +1,4 @@
-// CheckpointVolume: the agent's part of the checkpoint folder (docs/checkpoints.md).
+// CheckpointVolume: the agent's part of the checkpoint folder (docs/guides/checkpoints.md).
 //
 //   generations/2-5                    made exclusively by machine 0's agent when 2-5 starts; names
 //                                      the checkpoint that it resumes from
@@ -45,7 +45,7 @@ class CheckpointVolume {
   std::string PersistDir(core::CheckpointId to, core::CheckpointId id) const;
   // Conflict: two machines have a file of the same name with other content. Unavailable: the part
   // of one of so many machines is not there. Another gang of the job removed it, which is there
-  // only when Kubernetes was told that this one is gone (docs/limits.md).
+  // only when Kubernetes was told that this one is gone (docs/reference/limits.md).
   Status FinishPersisting(const std::string& work, core::CheckpointId to, const std::string& name,
                           uint32_t machines) const;
   // Such folders that nobody finished, in all generations of the job, but that one. They are moved

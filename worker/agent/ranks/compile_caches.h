@@ -1,7 +1,7 @@
-// What compilers of training programs keep on disk (docs/environment.md): folders that outlive a
-// generation, and what a killed rank leaves half-made in them, on which the next one's would wait
-// for minutes or fail. Only the agent's own folders are looked at, never those a user named. What
-// is copied to the job's claim and from it is KeptCaches' to say.
+// What compilers of training programs keep on disk (docs/reference/environment.md): folders that
+// outlive a generation, and what a killed rank leaves half-made in them, on which the next one's
+// would wait for minutes or fail. Only the agent's own folders are looked at, never those a user
+// named. What is copied to the job's claim and from it is KeptCaches' to say.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_COMPILE_CACHES_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_COMPILE_CACHES_H_
 

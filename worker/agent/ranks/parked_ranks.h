@@ -1,5 +1,5 @@
 // ParkedRanks: interpreters that wait beside this machine's ranks with what these import, so that
-// the next generation's ranks need no start of Python. docs/prestart.md tells it all.
+// the next generation's ranks need no start of Python. docs/guides/prestart.md tells it all.
 //
 // A spare is a rank's own command line, with its environment and binding, that the hook
 // (worker/python/prestart) holds inside Python's `site`, before there is a __main__. It is told

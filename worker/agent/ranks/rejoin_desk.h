@@ -1,6 +1,6 @@
 // RejoinDesk: this machine's ranks that can take part in the generation after the one that they are
-// in (docs/protocol.md): who has asked to hear of its end, who has left it and waits for the next.
-// A rank that asks is spared by the member when its generation ends for another's death.
+// in (docs/reference/protocol.md): which asked to hear of its end, which left it and wait for the
+// next. A rank that asks is spared by the member when its generation ends for another's death.
 //
 // What it hears of others than this machine's ranks of the generation at hand it refuses. One
 // thread.

@@ -3,10 +3,11 @@
 // out; PmiServer has the sockets.
 //
 // A process says `cmd=initack pmiid=ID` first, and is the rank whose number of this generation that
-// is: a random one, which only its own environment tells. Then, line by line (docs/protocol.md):
-// init, get_maxes, get_appnum, get_my_kvsname, get_universe_size, put, get, barrier_in, finalize,
-// abort. What was put is in the table of all machines after the next barrier, which is a fence of
-// the gang's (core/gang/fence.h). Whatever else is asked (spawn, publish) is answered with rc=-1.
+// is: a random one, which only its own environment tells. Then, a line each
+// (docs/reference/protocol.md): init, get_maxes, get_appnum, get_my_kvsname, get_universe_size,
+// put, get, barrier_in, finalize, abort. What was put is in the table of all machines after the
+// next barrier, which is a fence of the gang's (core/gang/fence.h). Whatever else is asked (spawn,
+// publish) is answered with rc=-1.
 #ifndef LOCKSTEP_WORKER_AGENT_SERVICES_PMI_H_
 #define LOCKSTEP_WORKER_AGENT_SERVICES_PMI_H_
 

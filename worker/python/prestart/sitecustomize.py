@@ -2,7 +2,7 @@
 
 The agent puts this folder first on PYTHONPATH and says in LOCKSTEP_PRESTART what is wanted. Python
 imports `sitecustomize` when arguments, flags and standard streams stand and `__main__` does not
-yet exist; what happens afterwards is the interpreter's own work. docs/prestart.md has the protocol.
+yet exist; what happens afterwards is the interpreter's own work. docs/guides/prestart.md has the protocol.
 
     probe:FD:NONCE:       answers on FD and exits: the agent learns that this Python obeys
     park:FD:NONCE:LIST    imports what LIST names, says so on FD and waits there for "go"

@@ -1,6 +1,6 @@
-// AgentLink: the trainer's connection to its machine's agent (docs/protocol.md, "progress"): JSON
-// lines over the Unix socket LOCKSTEP_SOCKET. worker/python/lockstep.py does the same for users'
-// programs.
+// AgentLink: the trainer's connection to its machine's agent (docs/reference/protocol.md,
+// "progress"): JSON lines over the Unix socket LOCKSTEP_SOCKET. worker/python/lockstep.py does the
+// same for users' programs.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
 

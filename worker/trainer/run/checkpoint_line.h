@@ -1,6 +1,6 @@
 // Where checkpoints go, and which one a run goes on from.
 //
-// Under an agent that is settled by docs/checkpoints.md: a generation writes into its own folder,
+// Under an agent docs/guides/checkpoints.md settles it: a generation writes into its own folder,
 // commits through the agent, and resumes from the folder that the agent names. Without one a folder
 // of the user's holds step-NNNNNNNN of one run after the other.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_CHECKPOINT_LINE_H_

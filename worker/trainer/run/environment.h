@@ -1,5 +1,5 @@
-// The variables of docs/environment.md that the trainer reads. All of them may be missing; the
-// trainer then runs without an agent.
+// The variables of docs/reference/environment.md that the trainer reads. Without them the trainer
+// runs without an agent.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
 

@@ -1,6 +1,6 @@
-// Rejoin: how this process outlives its generation (docs/protocol.md, "Living on"). It asks the
-// agent to tell it of the generation's end, aborts then, says that it has left, and is told the
-// next one. One for each generation.
+// Rejoin: how this process outlives its generation (docs/reference/protocol.md, "Living on"). It
+// asks the agent to tell it of the generation's end, aborts then, says that it has left, and is
+// told the next one. One for each generation.
 //
 //   Rejoin rejoin(socket, rank, "1-3");
 //   rejoin.Watch([&] { communicator->Abort("..."); });

@@ -246,7 +246,7 @@ def test_replacement_of_lost_machine_prefers_node_of_spare_and_a_new_spare_start
     wait_until(lambda: not jobs.spares("gpt"), "the spare to go with the job")
 
 
-# Seconds that an image takes to come to a node; longer for the figure of docs/benchmarks.md.
+# Seconds that an image takes to come to a node; longer for the figure of docs/internals/benchmarks.md.
 PULL = float(os.environ.get("LOCKSTEP_PULL_SECONDS", "10"))
 
 

@@ -12,7 +12,7 @@ from jobs import PATIENCE, Jobs, operator
 from paths import ROOT
 from waiting import holds_for, wait_until
 
-DOCS = ROOT / "docs/metrics.md"
+DOCS = ROOT / "docs/reference/metrics.md"
 LEASE_LOST = 1  # the operator's exit code
 HOLD = "test.lockstep.dev/hold"
 

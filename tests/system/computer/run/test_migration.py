@@ -1,4 +1,4 @@
-"""docs/migration.md: what `lockstep convert` makes of each source is what stands behind it there."""
+"""docs/guides/migration.md: what `lockstep convert` makes of each source is what stands behind it there."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ import pytest
 from paths import ROOT
 from tls import binary
 
-PAGE = (ROOT / "docs/migration.md").read_text()
+PAGE = (ROOT / "docs/guides/migration.md").read_text()
 PAIR = re.compile(r"^## From (?P<name>[^\n]*)\n\n```(?P<kind>\w+)\n(?P<before>.*?)```\n\n"
                   r"```yaml\n(?P<after>.*?)```\n", re.MULTILINE | re.DOTALL)
 PAIRS = [match.groupdict() for match in PAIR.finditer(PAGE)]

@@ -1,4 +1,4 @@
-"""What each signal does to `lockstep run` and to an agent: the table in docs/cli.md."""
+"""What each signal does to `lockstep run` and to an agent: the table in docs/reference/cli.md."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""lockstep_torch.save and load under `lockstep run`. The program of docs/programs.md goes through a lost
+"""lockstep_torch.save and load under `lockstep run`. The program of docs/guides/programs.md goes through a lost
 process and a lost machine, and ends with the weights of a run that was left alone."""
 
 import os
@@ -72,7 +72,7 @@ def start(folder, hold="", checkpoint="{memory: {size: 64Mi}}", text=None, machi
     folder.mkdir()
     if text is None:
         text = re.search(r"```python\n(import lockstep\nimport lockstep_torch\n.*?)```",
-                         (ROOT / "docs/programs.md").read_text(), re.DOTALL)[1]
+                         (ROOT / "docs/guides/programs.md").read_text(), re.DOTALL)[1]
     (folder / "gate.py").write_text(GATE)
     (folder / "train.py").write_text(("import gate\n" if hold else "") + text)
     (folder / "job.yaml").write_text(JOB.format(python=TORCH_PYTHON, folder=folder, hold=hold,

@@ -89,7 +89,7 @@ std::string Row(const std::string& name, const std::string& type, const std::str
 
 TEST_F(MetricsTest, TheDocumentationListsExactlyWhatCanBeShown) {
   std::set<std::string> documented;
-  std::ifstream file("docs/metrics.md");  // ctest runs it in the root
+  std::ifstream file("docs/reference/metrics.md");  // ctest runs it in the root
   for (std::string line; std::getline(file, line) && line != "## The operator";) {
     if (line.starts_with("| `lockstep_")) documented.insert(line);
   }
@@ -109,7 +109,7 @@ TEST_F(MetricsTest, TheDocumentationListsExactlyWhatCanBeShown) {
     const std::string type = family.type == "summary" ? "sum and count" : family.type;
     shown.insert(Row(name, type, labels[name], family.help));
   }
-  EXPECT_EQ(documented, shown) << "the rows of docs/metrics.md, and what they should be";
+  EXPECT_EQ(documented, shown) << "the rows of docs/reference/metrics.md, and what they should be";
 }
 
 TEST_F(MetricsTest, EverySampleNamesJobAndMachineAndNoLabelThatAScrapeRenames) {

@@ -39,7 +39,7 @@ TEST(MessageTest, ComesOutAsItWentInHoweverTheBytesAreCut) {
   }
 }
 
-// docs/collectives.md
+// docs/internals/collectives.md
 TEST(MessageTest, TheBytesAreThoseOfTheDocument) {
   const Message hello{.type = MessageType::kHello,
                       .rank = 3,
