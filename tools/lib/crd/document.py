@@ -120,8 +120,8 @@ def _one_line(dumper, data):
 _Dumper.add_representer(_Line, _one_line)
 
 _HEADER = """\
-# Made by tools/crd from tools/lib/crd. Change it there. The pod template is the API server's own, with
-# one field a line.
+# Made by tools/crd from tools/lib/crd. Change it there. The pod template is the API server's own.
+# Each of its fields is on one line.
 """
 
 

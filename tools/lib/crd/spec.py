@@ -23,8 +23,8 @@ def _what_runs(pod):
                 "start the ranks, and a helper answers PMIx."),
         }),
         "prestart": choice(
-            "Parks interpreters with the ranks' modules imported, for the next generation. Auto: "
-            "if possible and memory has room. Always. Never."),
+            "Parks interpreters with the ranks' modules imported, for the next generation. Auto "
+            "(if possible and memory has room), Always or Never."),
         "prestartExclude": listing("Top-level packages that only ranks import, as in torch.", text(
             "", rule(matches(IDENTIFIER), "must be a top-level package, as in torch"))),
         "trainer": trainer(),
@@ -165,9 +165,9 @@ def _failure_policy():
              "has(self.signals) && self.signals.size() > 0)",
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
     return struct("How Lockstep handles failures.", {
-        "maxRestarts": integer("Restarts after failures of the application, of the gang or of a "
-                               "single rank."),
-        "maxMachineReplacements": integer("Replacements of lost machines."),
+        "maxRestarts": integer("Restarts after failures of the application: of the whole gang, "
+                               "or of a rank alone."),
+        "maxMachineReplacements": integer("Replacements of lost machines before the job fails."),
         "resetAfter": duration("Both budgets are full again after this time without a failure.",
                                "1s", "8760h"),
         "restartGracePeriod": duration("Time from SIGTERM to SIGKILL for the ranks that remain "
@@ -421,8 +421,8 @@ def spec(pod):
     return struct(
         "The desired state of the job.", {
             "numMachines": integer(
-                "Machines. Each has a pod. Scaling down removes the machines with the highest "
-                "indices."),
+                "Number of machines. Each machine is a pod. Scaling down removes the machines "
+                "with the highest indices."),
             "processesPerMachine": integer(
                 "Processes on each machine. The world size is numMachines times this.",
                 TABLE, TABLE,

@@ -37,8 +37,8 @@ def trainer():
             "clip": number("The limit of the gradient's norm. 0: no limit.", at_least=0),
             "seed": integer("Seed of the weights and the data order.", None, None),
             "precision": choice("Fp32 or Bf16."),
-            "device": choice("Cuda: each process trains on a GPU. Cpu. Auto: Cuda if "
-                             "resourcesPerProcess.gpu asks for GPUs."),
+            "device": choice("Cuda (a GPU for each process), Cpu, or Auto: Cuda if the job asks "
+                             "for GPUs."),
             "backend": choice("How ranks communicate: Nccl for GPUs, Gloo for CPUs, or Auto."),
             "sync": choice("How ranks combine gradients: AllReduce or ParameterServer."),
             "servers": listing("The ranks that serve with sync ParameterServer.",
@@ -52,8 +52,8 @@ def trainer():
                                   "It divides tensorShards; pipeline x tensor divides the "
                                   "processes."),
                 "tensorShards": integer("Parts in which each layer's heads and MLP are computed. "
-                                        "It decides the bits, not the number of processes. A power "
-                                        "of two that divides the heads."),
+                                        "It decides the bits, whatever the number of processes. A "
+                                        "power of two that divides the heads."),
             }, filled=True),
             "bucketMb": integer("Megabytes of gradients that are sent at once."),
             "overlap": boolean("Send gradients while others are computed."),
