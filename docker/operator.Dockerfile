@@ -1,8 +1,8 @@
-# lockstep/operator, at the root of the tree: docker build -f docker/operator.Dockerfile .
-# The program, kubectl-lockstep for `helm test`, and their shared libraries: no shell, no package
-# manager, nothing that writes a file.
+# lockstep/operator. Build it in the root of the tree: docker build -f docker/operator.Dockerfile .
+# The image contains the operator, kubectl-lockstep for `helm test`, and their shared libraries. It
+# has no shell and no package manager, and nothing writes a file.
 
-# Up to the programs, both Dockerfiles have the same lines and so share these layers.
+# Both Dockerfiles have the same lines up to the programs, so they share these layers.
 ARG BASE=docker.io/library/debian:bookworm-slim
 FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
@@ -14,10 +14,10 @@ RUN tools/deps --build
 
 FROM toolchain AS build
 COPY . .
-# A ccache of the same compiler may be mounted and named here. LANG is part of its hashes.
+# To use a ccache of the same compiler, mount it and name it here. Its hashes include LANG.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
-# The library for the operator's requests: curl or cpprestsdk.
+# The HTTP library of the operator: curl or cpprestsdk.
 ARG HTTP=curl
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out -DLOCKSTEP_HTTP=$HTTP lockstep-operator kubectl-lockstep && \

@@ -1,12 +1,13 @@
-# lockstep/worker-cuda, at the root of the tree: docker build -f docker/worker-cuda.Dockerfile .
-# lockstep/worker with what the trainer opens on GPUs, cuBLASLt and NCCL; the driver is the node's.
+# lockstep/worker-cuda. Build it in the root: docker build -f docker/worker-cuda.Dockerfile .
+# The image is lockstep/worker with cuBLASLt and NCCL, which the trainer opens on GPUs. The driver
+# comes from the node.
 
 ARG BASE=docker.io/library/debian:bookworm-slim
 ARG WORKER=docker.io/lockstep/worker:0.1.0
 FROM $BASE AS libraries
 RUN apt-get update && apt-get install -y --no-install-recommends python3-pip
 COPY docker/cuda-libraries.txt /
-# The certificates of a proxy on the way to PyPI may be mounted and named here.
+# To reach PyPI through a proxy, mount the certificates of the proxy and name them here.
 ARG PIP_CERT
 RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes --target /parts -r /cuda-libraries.txt && \
     mkdir -p /out/lib /out/share/doc && \
@@ -17,12 +18,12 @@ RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes --target 
     rm -rf /parts
 
 FROM $WORKER
-# /usr/local/lib is where the dynamic linker looks, once ldconfig has.
+# ldconfig makes the dynamic linker search /usr/local/lib.
 COPY --from=libraries /out/ /usr/local/
 USER 0:0
 RUN ldconfig
 USER 65532:65532
-# Of the node's driver: libcuda, and NVML, which NCCL asks about links.
+# Parts of the node's driver: libcuda, and NVML, from which NCCL learns about links.
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 LABEL org.opencontainers.image.title="Lockstep worker with CUDA" \
       org.opencontainers.image.description="The built-in trainer with cuBLASLt and NCCL, for GPUs"

@@ -1,8 +1,8 @@
-# lockstep/worker, at the root of the tree: docker build -f docker/worker.Dockerfile .
-# It has two uses: pods copy the agent, one static file, and lockstep-pmix from it, and jobs that name no image run in
-# it, with the built-in trainer.
+# lockstep/worker. Build it in the root of the tree: docker build -f docker/worker.Dockerfile .
+# The image has two uses. Pods copy lockstep-pmix and the agent, a static file, from it. Jobs that
+# have no image run in it, with the built-in trainer.
 
-# Up to the programs, both Dockerfiles have the same lines and so share these layers.
+# Both Dockerfiles have the same lines up to the programs, so they share these layers.
 ARG BASE=docker.io/library/debian:bookworm-slim
 FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
@@ -14,7 +14,7 @@ RUN tools/deps --build
 
 FROM toolchain AS build
 COPY . .
-# A ccache of the same compiler may be mounted and named here. LANG is part of its hashes.
+# To use a ccache of the same compiler, mount it and name it here. Its hashes include LANG.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \

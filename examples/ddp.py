@@ -1,9 +1,9 @@
-"""A small model trained data-parallel by PyTorch, which goes on from its checkpoint after a failure.
+"""Trains a small model data-parallel with PyTorch and resumes from its checkpoint after a failure.
 
     lockstep run examples/torch-ddp.yaml
 
-Nothing in it is about Lockstep but three calls: latest() says where to go on, commit() makes a
-checkpoint the one to go on from, report() says how far it is. It also runs under torchrun, or alone.
+Only three calls concern Lockstep: latest() names the checkpoint to resume from, commit() makes a
+checkpoint complete, and report() reports progress. The program also runs under torchrun, or alone.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import lockstep  # noqa: E402
 
 
 def batch(step: int, rank: int):
-    """The data of one step: the same whenever and on whatever machine it is asked for."""
+    """The data of one step. It depends only on step and rank."""
     generator = torch.Generator().manual_seed(1_000_003 * step + rank)
     inputs = torch.randn(64, 32, generator=generator)
     return inputs, inputs.sin().sum(dim=1, keepdim=True)
@@ -30,8 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--checkpoint-every", type=int, default=20)
-    parser.add_argument("--seconds-per-step", type=float, default=0.0, help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="where rank 0 writes the trained weights")
+    parser.add_argument("--seconds-per-step", type=float, default=0.0,
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="file for the trained weights, from rank 0")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -42,9 +43,9 @@ def main() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    # DistributedDataParallel orders its buckets anew after its first step. Done for nothing here,
-    # that step lets every step that counts add in one order, wherever training begins: a training
-    # that was interrupted ends with the weights of one that wasn't, bit for bit.
+    # DistributedDataParallel reorders its buckets after the first step. This extra step makes every
+    # real step add in the same order, wherever training begins. So an interrupted training ends
+    # with the same weights as an uninterrupted one, bit for bit.
     model(batch(0, rank)[0]).sum().backward()
     first = 0
     resume = lockstep.latest()

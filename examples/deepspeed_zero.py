@@ -1,9 +1,10 @@
-"""A small model trained by DeepSpeed, ZeRO stage 2, which goes on from its checkpoint after a failure.
+"""Trains a small model with DeepSpeed (ZeRO stage 2) and resumes from its checkpoint after a
+failure.
 
     lockstep run examples/deepspeed.yaml
 
-DeepSpeed finds who it is in RANK, WORLD_SIZE, LOCAL_RANK, MASTER_* and, without GPUs, LOCAL_SIZE; no
-`deepspeed` launcher is needed. Each rank saves the part of the optimizer that is its own.
+DeepSpeed reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_* and, without GPUs, LOCAL_SIZE. It needs no
+`deepspeed` launcher. Each rank saves its own part of the optimizer.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import lockstep  # noqa: E402
 
 
 def batch(step: int, rank: int):
-    """The data of one step: the same whenever and on whatever machine it is asked for."""
+    """The data of one step. It depends only on step and rank."""
     generator = torch.Generator().manual_seed(1_000_003 * step + rank)
     inputs = torch.randn(64, 32, generator=generator)
     return inputs, inputs.sin().sum(dim=1, keepdim=True)
@@ -28,10 +29,11 @@ def batch(step: int, rank: int):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--stage", type=int, default=2, help="of ZeRO: 0, 1 or 2")
+    parser.add_argument("--stage", type=int, default=2, help="ZeRO stage: 0, 1 or 2")
     parser.add_argument("--checkpoint-every", type=int, default=20)
-    parser.add_argument("--seconds-per-step", type=float, default=0.0, help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="where rank 0 writes the trained weights")
+    parser.add_argument("--seconds-per-step", type=float, default=0.0,
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="file for the trained weights, from rank 0")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -63,7 +65,7 @@ def main() -> None:
         lockstep.report(step=step, total_steps=args.steps, loss=loss.item(), tokens=len(inputs))
         if step % args.checkpoint_every == 0 and lockstep.checkpoint_dir():
             directory = os.path.join(lockstep.checkpoint_dir(), f"step-{step}")
-            engine.save_checkpoint(directory)  # by all ranks, and all wait for it
+            engine.save_checkpoint(directory)  # all ranks save, and wait for each other
             if rank == 0:
                 lockstep.commit(directory)
 

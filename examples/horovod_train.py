@@ -1,4 +1,4 @@
-"""A small model trained by Horovod, which goes on from its checkpoint after a failure.
+"""Trains a small model with Horovod and resumes from its checkpoint after a failure.
 
     lockstep run examples/horovod.yaml
 """
@@ -16,7 +16,7 @@ import lockstep  # noqa: E402
 
 
 def batch(step: int, rank: int):
-    """The data of one step: the same whenever and on whatever machine it is asked for."""
+    """The data of one step. It depends only on step and rank."""
     generator = torch.Generator().manual_seed(1_000_003 * step + rank)
     inputs = torch.randn(64, 32, generator=generator)
     return inputs, inputs.sin().sum(dim=1, keepdim=True)
@@ -26,8 +26,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--checkpoint-every", type=int, default=20)
-    parser.add_argument("--seconds-per-step", type=float, default=0.0, help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="where rank 0 writes the trained weights")
+    parser.add_argument("--seconds-per-step", type=float, default=0.0,
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="file for the trained weights, from rank 0")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -54,8 +55,8 @@ def main() -> None:
         loss = torch.nn.functional.mse_loss(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()
-        # One after the other, in this order. hvd.DistributedOptimizer joins those that are ready at
-        # the same moment, others each time, and so adds in another order.
+        # Reduces the gradients one by one, in a fixed order. hvd.DistributedOptimizer joins those
+        # that are ready at the same moment, which differ in each step, so it adds in another order.
         for parameter in model.parameters():
             parameter.grad = hvd.allreduce(parameter.grad, op=hvd.Average)
         optimizer.step()

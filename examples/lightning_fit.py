@@ -1,9 +1,9 @@
-"""A small model trained by Lightning, which goes on from its checkpoint after a failure.
+"""Trains a small model with Lightning and resumes from its checkpoint after a failure.
 
     lockstep run examples/lightning.yaml
 
-Lightning takes Lockstep for torchrun: each rank is started for it. What it wants to be told is the
-world's shape, in `devices` and `num_nodes`.
+Lightning treats Lockstep as torchrun, so it starts no ranks itself. It needs the shape of the world
+in `devices` and `num_nodes`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ class Model(lightning.LightningModule):
 
 
 class Lockstep(lightning.Callback):
-    """Reports each step, and makes the checkpoint of each epoch's end the one to go on from."""
+    """Reports each step, and commits a checkpoint at the end of each epoch."""
 
     def __init__(self, seconds_per_step):
         self.seconds_per_step = seconds_per_step
@@ -52,7 +52,7 @@ class Lockstep(lightning.Callback):
         if not lockstep.checkpoint_dir():
             return
         directory = os.path.join(lockstep.checkpoint_dir(), f"step-{trainer.global_step}")
-        trainer.save_checkpoint(os.path.join(directory, "state.ckpt"))  # by all ranks
+        trainer.save_checkpoint(os.path.join(directory, "state.ckpt"))  # all ranks save
         if trainer.is_global_zero:
             lockstep.commit(directory)
 
@@ -61,8 +61,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--steps-per-epoch", type=int, default=10)
-    parser.add_argument("--seconds-per-step", type=float, default=0.0, help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="where rank 0 writes the trained weights")
+    parser.add_argument("--seconds-per-step", type=float, default=0.0,
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="file for the trained weights, from rank 0")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -72,8 +73,8 @@ def main() -> None:
     data = torch.utils.data.TensorDataset(inputs, inputs.sin().sum(dim=1, keepdim=True))
     trainer = lightning.Trainer(
         devices=processes, num_nodes=world // processes, max_epochs=args.epochs,
-        # DistributedDataParallel orders its buckets anew after the first step, but not in this
-        # mode: so a training that was interrupted ends with the weights of one that wasn't.
+        # In this mode DistributedDataParallel does not reorder its buckets after the first step. So
+        # an interrupted training ends with the same weights as an uninterrupted one.
         strategy="ddp_find_unused_parameters_true",
         callbacks=[Lockstep(args.seconds_per_step)], logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False)

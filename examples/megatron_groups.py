@@ -1,10 +1,10 @@
-"""Tensor and data parallelism as Megatron-LM lays them out, from torchrun's variables alone.
+"""Tensor and data parallelism in the layout of Megatron-LM, made only from torchrun's variables.
 
     lockstep run examples/megatron.yaml
 
-Consecutive ranks are a tensor parallel group (so that it stays within a machine), and ranks of equal
-place in those groups are a data parallel one. The first layer is split by columns, the second by
-rows: each rank has a part of both, and one sum over the tensor parallel group joins what they give.
+Consecutive ranks form a tensor parallel group, which stays within a machine. Ranks with the same
+place in these groups form a data parallel group. The first layer is split by columns and the second
+by rows. Each rank has a part of both, and one sum over the tensor parallel group joins the results.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import lockstep  # noqa: E402
 
 
 def make_groups(tensor: int):
-    """(tensor parallel group, data parallel group) of this rank; every rank makes all of them."""
+    """(tensor parallel group, data parallel group) of this rank. Every rank makes all groups."""
     rank, world = dist.get_rank(), dist.get_world_size()
     if world % tensor:
         raise SystemExit(f"{world} ranks are no multiple of --tensor-model-parallel-size {tensor}")
@@ -36,7 +36,7 @@ def make_groups(tensor: int):
 
 
 class SumForward(torch.autograd.Function):
-    """Megatron-LM's reduce_from_tensor_model_parallel_region: a sum forwards, nothing backwards."""
+    """Megatron-LM's reduce_from_tensor_model_parallel_region: sums forward, no-op backward."""
 
     @staticmethod
     def forward(ctx, part, group):
@@ -56,7 +56,7 @@ class SplitLayers(torch.nn.Module):
         super().__init__()
         self.group, parts = group, dist.get_world_size(group)
         part = dist.get_rank(group)
-        torch.manual_seed(0)  # the same whole matrices on all ranks, of which each keeps its part
+        torch.manual_seed(0)  # all ranks draw the same matrices and keep their part
         up, down = torch.randn(64, 32) / 32**0.5, torch.randn(1, 64) / 64**0.5
         self.up = torch.nn.Parameter(up.chunk(parts, dim=0)[part].clone())
         self.down = torch.nn.Parameter(down.chunk(parts, dim=1)[part].clone())
@@ -67,7 +67,7 @@ class SplitLayers(torch.nn.Module):
 
 
 def batch(step: int, replica: int):
-    """The data of one step: the same for all ranks of a replica, whenever it is asked for."""
+    """The data of one step, the same for all ranks of a replica."""
     generator = torch.Generator().manual_seed(1_000_003 * step + replica)
     inputs = torch.randn(64, 32, generator=generator)
     return inputs, inputs.sin().sum(dim=1, keepdim=True)
@@ -78,8 +78,9 @@ def main() -> None:
     parser.add_argument("--tensor-model-parallel-size", type=int, default=2)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--checkpoint-every", type=int, default=20)
-    parser.add_argument("--seconds-per-step", type=float, default=0.0, help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="folder where each part of the model is written")
+    parser.add_argument("--seconds-per-step", type=float, default=0.0,
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="folder for the parts of the trained model")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -117,7 +118,7 @@ def main() -> None:
                 os.makedirs(directory, exist_ok=True)
                 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                             "step": step}, os.path.join(directory, f"part-{part}.pt"))
-            dist.barrier()  # every part is written
+            dist.barrier()  # waits until every part is written
             if dist.get_rank() == 0:
                 lockstep.commit(directory)
 

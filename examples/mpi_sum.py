@@ -1,4 +1,4 @@
-"""A sum over all ranks of MPI."""
+"""Sums a value over all ranks of an MPI program."""
 
 from mpi4py import MPI
 

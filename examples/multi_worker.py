@@ -1,11 +1,10 @@
-"""A small model trained by TensorFlow's MultiWorkerMirroredStrategy, which goes on from its
+"""Trains a small model with TensorFlow's MultiWorkerMirroredStrategy and resumes from its
 checkpoint after a failure.
 
     lockstep run examples/tensorflow.yaml
 
-The strategy reads TF_CONFIG, which Lockstep sets; nothing else in it is about Lockstep but three
-calls: latest() says where to go on, commit() makes a checkpoint the one to go on from, report()
-says how far it is.
+The strategy reads TF_CONFIG, which Lockstep sets. Only three calls concern Lockstep: latest() names
+the checkpoint to resume from, commit() makes a checkpoint complete, and report() reports progress.
 """
 
 import argparse
@@ -24,7 +23,7 @@ RATE = 0.01
 
 
 def batch(step: int, rank: int):
-    """The data of one step: the same whenever and on whatever machine it is asked for."""
+    """The data of one step. It depends only on step and rank."""
     inputs = tf.random.stateless_normal((64, 32), seed=(step, rank))
     return inputs, tf.reduce_sum(tf.sin(inputs), axis=1, keepdims=True)
 
@@ -34,17 +33,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--checkpoint-every", type=int, default=20)
     parser.add_argument("--seconds-per-step", type=float, default=0.0,
-                        help="pretend to be a bigger model")
-    parser.add_argument("--weights", default="", help="where rank 0 writes the trained weights")
+                        help="sleep this long in each step, as a bigger model would take")
+    parser.add_argument("--weights", default="", help="file for the trained weights, from rank 0")
     args = parser.parse_args()
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    # It catches SIGTERM, for PreemptionCheckpointHandler: a suspend would take all of gracePeriod.
+    # The strategy catches SIGTERM for PreemptionCheckpointHandler. Without this line a suspend
+    # would take all of gracePeriod.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     rank = strategy.cluster_resolver.task_id
     shapes = [(32, 64), (64,), (64, 1), (1,)]
     with strategy.scope():
-        # What a replica takes off is the mean of what all of them would.
+        # Each replica subtracts the mean of all replicas' updates.
         weights = [
             tf.Variable(0.1 * tf.random.stateless_normal(shape, seed=(0, i)),
                         aggregation=tf.VariableAggregation.MEAN)

@@ -1,10 +1,11 @@
-"""A small model trained by TensorFlow's ParameterServerStrategy: the chief hands out steps, workers
-do them, and servers have the variables.
+"""Trains a small model with TensorFlow's ParameterServerStrategy. The chief hands out steps,
+workers do them, and servers hold the variables.
 
     lockstep run examples/tensorflow-ps.yaml
 
-Who is what stands in TF_CONFIG, which Lockstep sets. A worker that dies is started again alone, and
-its step is done by whoever is there; when the server dies, all begin anew from the last checkpoint.
+TF_CONFIG, which Lockstep sets, names the task of each process. If a worker dies, Lockstep restarts
+only this worker, and another worker does its step. If the server dies, the whole gang restarts from
+the last checkpoint.
 """
 
 import argparse
@@ -27,12 +28,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--checkpoint-every", type=int, default=20)
     parser.add_argument("--seconds-per-step", type=float, default=0.0,
-                        help="pretend to be a bigger model")
+                        help="sleep this long in each step, as a bigger model would take")
     args = parser.parse_args()
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    # A step waits within its worker's pool for what other processes do: as many threads as cores, of
-    # which a process that is bound may have one, would wait for each other for ever.
+    # A step occupies a thread of its worker's pool while it waits for other processes. The default
+    # is one thread for each core. A bound process may have one core, and its steps would deadlock.
     threads = max(len(os.sched_getaffinity(0)), cluster.cluster_spec().num_tasks("worker") + 1)
     if cluster.task_type in ("worker", "ps"):
         config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads)
@@ -40,7 +41,7 @@ def main() -> None:
                                       task_index=cluster.task_id, protocol="grpc", config=config)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         print(f"{cluster.task_type} {cluster.task_id} serves", flush=True)
-        server.join()  # for ever: it is stopped when the chief is done
+        server.join()  # until Lockstep stops it, after the chief has ended
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     coordinate(cluster, args)
 
@@ -82,13 +83,13 @@ def coordinate(cluster, args) -> None:
         losses.append(coordinator.schedule(step))
         time.sleep(args.seconds_per_step)
         if number % args.checkpoint_every == 0 or number == args.steps:
-            coordinator.join()  # what was handed out is done, by whoever is alive
+            coordinator.join()  # waits until the workers have done all steps
             loss = float(losses[-1].fetch())
             losses.clear()
             lockstep.report(step=number, total_steps=args.steps, loss=loss, tokens=64)
             if lockstep.checkpoint_dir():
                 save(weights, number)
-    # A worker may die between a step and its answer: the step is done once more then.
+    # If a worker dies between a step and its answer, the step is done again.
     print(f"trained to step {args.steps} with {int(done)} updates", flush=True)
 
 

@@ -1,10 +1,10 @@
-"""ray_cluster.py PROGRAM [ARGUMENT...]: a cluster of Ray on all machines of the job, and a program.
+"""ray_cluster.py PROGRAM [ARGUMENT...]: runs PROGRAM on a Ray cluster of all machines of the job.
 
     lockstep run examples/ray.yaml
 
-Machine 0 starts Ray's head, waits until all nodes are there and runs PROGRAM, with whose end the job
-ends (`successPolicy: Machine0`). The other machines are nodes until they are told to stop. When a
-node's processes die, or the program fails, the gang begins again with a new cluster.
+Machine 0 starts Ray's head, waits until all nodes have joined and runs PROGRAM. The job ends with
+PROGRAM (`successPolicy: Machine0`). The other machines are nodes until they are stopped. If PROGRAM
+fails or the processes of a node die, the gang restarts with a new cluster.
 """
 
 import os
@@ -41,18 +41,18 @@ def main() -> None:
     head = f"{host}:{port}"
     cpus = os.environ.get("CPUS", str(len(os.sched_getaffinity(0))))
     if os.environ["NODE_RANK"] != "0":
-        # A node that is told to stop would ask the head first, which is gone then, for 30 s.
+        # Without this a stopped node would ask the head for 30 s, although the head has ended.
         os.environ.setdefault("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0")
         wait_until(lambda: listens(host, port), f"Ray's head on {head}")
         os.execv(RAY, [RAY, "start", "--address", head, "--num-cpus", cpus, "--block"])
 
-    # Of sockets' paths, which may have 107 bytes, Ray's own part takes 63.
+    # A socket's path has at most 107 bytes. Ray's own part takes 63.
     folder = tempfile.gettempdir()
     folder = folder if len(folder) <= 44 else "/tmp/ray"
     subprocess.run([RAY, "start", "--head", "--node-ip-address", host, "--port", str(port),
                     "--num-cpus", cpus, "--include-dashboard=false", "--temp-dir", folder],
                    check=True)
-    os.environ["RAY_ADDRESS"] = head  # which ray.init() looks for
+    os.environ["RAY_ADDRESS"] = head  # ray.init() reads it
     ray.init(log_to_driver=False)
     machines = int(os.environ["PET_NNODES"])
     wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == machines,

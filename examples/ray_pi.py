@@ -1,6 +1,6 @@
-"""Pi by throwing darts, on all processors of all machines; knows nothing of Lockstep.
+"""Estimates pi with random darts on all processors of all machines. Contains no call of Lockstep.
 
-    ray_pi.py [ROUNDS [SECONDS]]: so many tasks a processor, each of which takes so long at least
+    ray_pi.py [ROUNDS [SECONDS]]: ROUNDS tasks for each processor, of at least SECONDS each
 """
 
 import collections

@@ -1,7 +1,7 @@
-"""A line's slope and more by Ray Train: a worker on each machine, data parallel over Gloo. It goes on
-from its last checkpoint, and knows nothing of Lockstep.
+"""Fits a line with Ray Train, data parallel over Gloo, with a worker on each machine. It resumes
+from its last checkpoint and contains no call of Lockstep.
 
-    ray_train.py FOLDER [STEPS [SECONDS]]: so many steps, each of which takes so long at least
+    ray_train.py FOLDER [STEPS [SECONDS]]: STEPS steps of at least SECONDS each
 """
 
 import os
@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def load(model, optimizer):
-    """The step to begin with."""
+    """Loads the checkpoint, if there is one, and returns the first step."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
         return 0
@@ -29,7 +29,7 @@ def load(model, optimizer):
 
 
 def save(step, model, optimizer, loss):
-    """All workers report; one of them has the checkpoint."""
+    """All workers report. Rank 0 adds the checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if ray.train.get_context().get_world_rank() == 0:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A sweep: an Optuna study, of which every trial is a TrainingJob.
+"""A sweep: an Optuna study in which every trial is a TrainingJob.
 
-    python3 examples/sweep/sweep.py examples/sweep/job.yaml                  # lockstep run, here
+    python3 examples/sweep/sweep.py examples/sweep/job.yaml                  # on this computer
     python3 examples/sweep/sweep.py examples/sweep/job.yaml --namespace ml   # in a cluster
 
-What is tried stands in job_of(). README.md says the rest.
+job_of() sets the values of a trial. README.md describes the rest.
 """
 
 import argparse
@@ -28,29 +28,30 @@ API = ("lockstep.dev", "v1alpha1")
 
 
 def job_of(trial, template):
-    """The TrainingJob of one trial: yours to edit. A program gets its values by `args` or `env`."""
+    """The TrainingJob of one trial. Edit it. A program gets its values by `args` or `env`."""
     job = copy.deepcopy(template)
     job["metadata"]["name"] += f"-{trial.number}"
     spec = job["spec"]
     spec["trainer"]["learningRate"] = trial.suggest_float("learningRate", 1e-5, 1e-1, log=True)
     spec["trainer"]["warmupSteps"] = trial.suggest_int("warmupSteps", 0, 40, step=10)
-    if "path" in spec.get("checkpoint", {}):  # a folder of its own
+    if "path" in spec.get("checkpoint", {}):  # each trial has its own folder
         spec["checkpoint"]["path"] += f"/{job['metadata']['name']}"
     return job
 
 
 class JobFailed(Exception):
-    """What the job says of its failure."""
+    """The job's reason, and message and stderr of its last failure."""
 
 
-# Both kinds of job tell of themselves by values(), until they have ended, and by status(), whose
-# fields stand in docs/reference/trainingjob.md. stop() ends what has not, and says how it ended.
+# Both kinds of job have three methods. values() yields (step, value) until the job has ended.
+# status() returns the fields in docs/reference/trainingjob.md. stop() ends a job that still runs,
+# and returns how it ended.
 
 
 class LocalJob:
-    """One `lockstep run`; its ranks' lines tell of the steps, its report how it ended."""
+    """One `lockstep run`. The output of its ranks shows the steps, its report shows the end."""
 
-    SAID = re.compile(rf"\bstep (\d+)\b.*?\b{METRIC}[ =:]+(\S+)")  # as the built-in trainer has it
+    SAID = re.compile(rf"\bstep (\d+)\b.*?\b{METRIC}[ =:]+(\S+)")  # a line of the built-in trainer
 
     def __init__(self, job, folder, lockstep):
         self._report = pathlib.Path(folder) / "report.json"
@@ -59,10 +60,10 @@ class LocalJob:
         self._run = subprocess.Popen(
             [lockstep, "run", "--no-table", "--report", self._report, file],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-            start_new_session=True)  # a terminal's Ctrl-C comes by stop() alone
+            start_new_session=True)  # Ctrl-C reaches it only by stop()
 
     def values(self):
-        """(step, value) as they come, until the job has ended."""
+        """Yields (step, value) until the job has ended."""
         for line in self._run.stdout:
             if said := self.SAID.search(line):
                 yield int(said[1]), float(said[2])
@@ -72,7 +73,7 @@ class LocalJob:
         return json.loads(self._report.read_text()) if self._report.exists() else {}
 
     def stop(self):
-        """As Ctrl-C does: ranks may save within the job's gracePeriod."""
+        """Stops like Ctrl-C. Ranks may save within the job's gracePeriod."""
         if self._run.poll() is None:
             self._run.send_signal(signal.SIGTERM)
         for _ in self._run.stdout:
@@ -81,7 +82,7 @@ class LocalJob:
 
 
 class ClusterJob:
-    """A TrainingJob in a cluster; its status.progress, which is written at most twice a minute."""
+    """A TrainingJob in a cluster. Its status.progress is written at most twice a minute."""
 
     def __init__(self, job, namespace, seconds):
         from kubernetes import client
@@ -107,14 +108,14 @@ class ClusterJob:
 
     def stop(self):
         state = self.status().get("state")
-        if state in FINISHED:  # its ttlSecondsAfterFinished says for how long it stays
+        if state in FINISHED:  # it stays for its ttlSecondsAfterFinished
             return state
         self._api.delete_namespaced_custom_object(*self._where, self._name)
         return "Deleted"
 
 
 def value_of(status):
-    """What the processes have reported last; None if they have not."""
+    """The last value that the processes reported. None without a report."""
     for figure in status.get("progress", {}).get("metrics", []):
         if figure["name"] == METRIC:
             return float(figure["value"])
@@ -124,13 +125,13 @@ def value_of(status):
 def objective(trial, template, start, every):
     with contextlib.ExitStack() as last:
         job = start(job_of(trial, template), last)
-        # Pruned, interrupted or done.
+        # Runs whether the trial is pruned, interrupted or done.
         last.callback(lambda: trial.set_user_attr("ended", job.stop()))
         furthest = 0
         for step, value in job.values():
-            # A pruner compares values of the same step; jobs are not seen at the same steps.
+            # A pruner compares values of the same step, but jobs report at different steps.
             mark = step - step % every
-            if mark <= furthest:  # or done again after a restart
+            if mark <= furthest:  # also a step repeated after a restart
                 continue
             furthest = mark
             trial.report(value, mark)
@@ -147,16 +148,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", type=pathlib.Path)
-    parser.add_argument("--namespace", help="of a cluster; without it jobs run on this computer")
+    parser.add_argument("--namespace",
+                        help="namespace of a cluster; without it jobs run on this computer")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=1, metavar="N")
     parser.add_argument("--every", type=int, default=50, metavar="STEPS",
-                        help="trials are compared at multiples of it")
-    parser.add_argument("--storage", help="such as sqlite:///sweep.db: a sweep that is begun again "
-                        "goes on, and several may share one")
+                        help="compare trials at multiples of STEPS")
+    parser.add_argument("--storage", help="storage of the study, such as sqlite:///sweep.db: a new "
+                        "start resumes the sweep, and several processes can share it")
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--lockstep", default="lockstep", help="the program")
-    parser.add_argument("--seconds", type=float, default=5, help="between two looks at a status")
+    parser.add_argument("--lockstep", default="lockstep", help="path of lockstep")
+    parser.add_argument("--seconds", type=float, default=5, help="between two reads of a status")
     given = parser.parse_args()
     template = yaml.safe_load(given.job.read_text())
 

@@ -1,4 +1,4 @@
-{{/* What the release's objects are named after. */}}
+{{/* The base of the names of the release's objects. */}}
 {{- define "lockstep.name" -}}
 {{- if contains "lockstep" .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
@@ -11,7 +11,7 @@
 {{ include "lockstep.name" . }}-operator
 {{- end -}}
 
-{{/* Metadata of an object of the release: [context, name], and a namespace as third if it has one. */}}
+{{/* Metadata of an object: [context, name], and its namespace as third element if it has one. */}}
 {{- define "lockstep.metadata" -}}
 {{- $context := index . 0 -}}
 name: {{ index . 1 }}
@@ -29,14 +29,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* The operators' pods. */}}
+{{/* Labels of the operators' pods. */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
 app.kubernetes.io/component: operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* The pods of jobs. */}}
+{{/* Selector of the pods of jobs. */}}
 {{- define "lockstep.jobSelector" -}}
 matchExpressions:
 - {key: lockstep.dev/job, operator: Exists}

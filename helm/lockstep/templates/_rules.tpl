@@ -1,4 +1,4 @@
-{{/* What the operator may do where jobs are. */}}
+{{/* Rights of the operator in namespaces with jobs. */}}
 {{- define "lockstep.rules" -}}
 - apiGroups: [lockstep.dev]
   resources: [trainingjobs]
@@ -7,7 +7,7 @@
   resources: [trainingjobs/status]
   verbs: [patch]
 - apiGroups: [lockstep.dev]
-  resources: [trainingjobs/finalizers]  # blockOwnerDeletion, where the server insists on it
+  resources: [trainingjobs/finalizers]  # for blockOwnerDeletion, if the server checks it
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
@@ -19,7 +19,7 @@
   resources: [endpointslices]
   verbs: [get, list, watch, create, update]
 - apiGroups: [""]
-  resources: [secrets]  # the jobs' keys; it can read none of them
+  resources: [secrets]  # keys of the jobs; the operator cannot read them
   verbs: [create]
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -32,7 +32,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The Lease, of this name, by which the jobs there are its own. */}}
+{{/* Rights on the Lease of this name, which claims the jobs for the operator. */}}
 {{- define "lockstep.claimRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -43,13 +43,14 @@
   verbs: [get, update]
 {{- end -}}
 
-{{/* And where it runs: the Lease, and the one Secret that it reads. What the rules of jobs there allow is left out. */}}
+{{/* Rights in the operator's own namespace: its Lease, and the only Secret that it reads.
+Rights that the rules for jobs give there are left out. */}}
 {{- define "lockstep.ownRules" -}}
 {{- $jobsHere := has .Release.Namespace .Values.watchNamespaces -}}
 {{- if and .Values.watchNamespaces (not $jobsHere) -}}
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [create]  # that one
+  verbs: [create]  # lockstep-master-key
 {{ end -}}
 - apiGroups: [""]
   resources: [secrets]

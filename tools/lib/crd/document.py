@@ -10,7 +10,7 @@ from crd.core import CORE, fill, without_blanks
 from crd.names import JOB_NAME
 from crd.schema import ONLY_NEW, RULES, rule
 
-# Everything else waits for the job to be suspended and its pods to be gone.
+# All other fields can change only while the job is suspended and has no pods.
 ALWAYS_MUTABLE = ["suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
                   "ttlSecondsAfterFinished", "spareMachines"]
 NEVER_MUTABLE = ["processesPerMachine"]  # its own rule says so
@@ -120,8 +120,8 @@ def _one_line(dumper, data):
 _Dumper.add_representer(_Line, _one_line)
 
 _HEADER = """\
-# Made by tools/crd of tools/lib/crd; change it there. The pod template is the API server's own, a
-# field a line.
+# Made by tools/crd from tools/lib/crd. Change it there. The pod template is the API server's own.
+# Each of its fields is on one line.
 """
 
 

@@ -1,7 +1,7 @@
-"""The parts that are the API server's own: PodTemplateSpec and what a variable's value comes from.
+"""The API server's own parts of the schema: PodTemplateSpec and the sources of a variable's value.
 
-They are taken from a server's OpenAPI document, without descriptions: with them the CRD would be
-too big for a client-side `kubectl apply`. On them lie the limits and rules that are ours.
+They come from a server's OpenAPI document, without descriptions, because with them the CRD would be
+too big for a client-side `kubectl apply`. Lockstep adds its own limits and rules.
 """
 
 import copy
@@ -54,8 +54,8 @@ class Pod:
         return copy.deepcopy(self._variables_source)
 
     def template(self):
-        made = {"description": "A pod template for everything else. Its container worker is the "
-                               "training container."}
+        made = {"description": "A pod template for all other fields of a pod. Its container worker "
+                               "is the training container."}
         made.update(copy.deepcopy(self._template))
         made["properties"]["metadata"] = _metadata()
         _limit_pod(made["properties"]["spec"])
@@ -108,12 +108,12 @@ def _metadata():
     return struct("Labels and annotations of the pods.", {
         "labels": mapping("Labels of the pods.", text("", longest=63), most=64),
         "annotations": mapping("Annotations of the pods.", text("", longest=262144), most=64),
-        "name": text("Not to be set.", longest=253),
-        "generateName": text("Not to be set.", longest=253),
-        "namespace": text("Not to be set.", longest=253),
-        "ownerReferences": {"description": "Not to be set.", "type": "array", "maxItems": 64,
+        "name": text("Must be absent.", longest=253),
+        "generateName": text("Must be absent.", longest=253),
+        "namespace": text("Must be absent.", longest=253),
+        "ownerReferences": {"description": "Must be absent.", "type": "array", "maxItems": 64,
                             "items": owner, "x-kubernetes-list-type": "atomic"},
-        "finalizers": {"description": "Not to be set.", "type": "array", "maxItems": 64,
+        "finalizers": {"description": "Must be absent.", "type": "array", "maxItems": 64,
                        "items": text("", longest=253), "x-kubernetes-list-type": "atomic"},
     }, *template_rules.of_metadata())
 

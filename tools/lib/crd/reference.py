@@ -1,13 +1,16 @@
-"""docs/reference/api.md: every field of a TrainingJob, and what the rules say."""
+"""docs/reference/api.md: every field of a TrainingJob, and the messages of the rules."""
 
 import json
 
 HEAD = """\
 # TrainingJob, as the API server knows it
 
-Made by `tools/crd`, which also makes `crds/`; `kubectl explain trainingjob.spec` says the same. What the
-fields mean together stands in [trainingjob.md](trainingjob.md).
-The inside of `spec.template` is a pod template and is left out: `kubectl explain pod.spec` describes it.
+This page lists type, default, limits and meaning of every field in the CustomResourceDefinition,
+and the messages of its rules. [trainingjob.md](trainingjob.md) explains how the fields work
+together.
+
+`tools/crd` makes this page and `crds/`. `kubectl explain trainingjob.spec` shows the same texts.
+The fields inside `spec.template` are left out; `kubectl explain pod.spec` describes them.
 """
 # The API server's own types, which `kubectl explain pod.spec.containers` describes.
 OPAQUE = ("spec.template", "spec.envFrom", "spec.env[].valueFrom")
@@ -18,11 +21,13 @@ def reference(schema):
     properties = schema["properties"]
     parts = [HEAD.rstrip()]
     for section in ("spec", "status"):
-        parts += [f"\n## {section}\n", "| field | type | default | limits | meaning |", "|---|---|---|---|---|"]
+        parts += [f"\n## {section}\n", "| field | type | default | limits | meaning |",
+                  "|---|---|---|---|---|"]
         parts += _rows(section, properties[section])
         rules = list(_rules(section, properties[section]))
         if rules:
-            parts += [f"\n### What the rules of {section} say\n", "| at | message |", "|---|---|", *rules]
+            parts += [f"\n### Messages of the rules of {section}\n", "| field | message |",
+                      "|---|---|", *rules]
     return "\n".join(parts) + "\n"
 
 

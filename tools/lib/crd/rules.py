@@ -1,8 +1,8 @@
-"""crds/rules.yaml: what a spec must be beyond its schema, as a ValidatingAdmissionPolicy.
+"""crds/rules.yaml: the rules for a spec beyond its schema, as a ValidatingAdmissionPolicy.
 
-A rule of the CRD is evaluated at every write, of status too, and a job's status is written often; a
-policy is asked when the spec changes. What `kubectl scale` could break stays in the CRD: of a Scale
-a policy sees the number of machines alone.
+The API server evaluates a rule of the CRD at every write, also of a status, which is written often.
+It evaluates a policy only when the spec changes. Rules that `kubectl scale` could break stay in the
+CRD, because a policy sees only the number of machines in a Scale.
 """
 
 import re
@@ -16,10 +16,10 @@ NAME = "rules.trainingjobs.lockstep.dev"
 MOST_PROBLEMS = 10
 
 _HEADER = """\
-# Made by tools/crd of tools/lib/crd; change it there.
+# Made by tools/crd from tools/lib/crd. Change it there.
 #
-# What a TrainingJob's spec must be beyond the types and limits of its schema, and what of it may change
-# when. It is judged when a job is made and whenever its spec changes.
+# The rules for a TrainingJob's spec beyond the types and limits of its schema, and for its changes.
+# The API server applies them when a job is created and when its spec changes.
 """
 
 
@@ -64,7 +64,7 @@ def documents(schema, job_rules):
             "variables": variables,
             "validations": [{
                 "expression": "variables.problems.size() == 0",
-                "message": f"has more than {MOST_PROBLEMS} mistakes; `lockstep validate` tells them",
+                "message": f"has more than {MOST_PROBLEMS} mistakes; `lockstep validate` lists them",
                 "messageExpression": f"variables.problems.size() > {MOST_PROBLEMS} ? '' : "
                                      "variables.problems.join('; ')",
                 "reason": "Invalid",

@@ -1,5 +1,5 @@
-"""What may stand in the spec or in the template's `worker` container (or its pod), in one of the
-two places, and the rules about it.
+"""Fields that may be in the spec or in the template's `worker` container (or its pod), but not in
+both, and their rules.
 """
 
 from crd.launcher import no_torchrun, no_unsupported
@@ -37,27 +37,27 @@ def variable_rules(entry):
 
 
 def fields(variable_source, variables_source):
-    """The two are the API server's own: what a variable's value, or variables, come from."""
+    """The two schemas are the API server's own: sources of a variable's value, and of variables."""
     variable = struct("", {
         "name": text("Name of the variable."),
-        "value": text("Its value, in which $(NAME) is a variable that stands above."),
-        "valueFrom": {"description": "Where its value comes from, as in a pod.",
+        "value": text("Its value. $(NAME) is replaced by a variable that is listed before."),
+        "valueFrom": {"description": "Source of its value, as in a pod.",
                       **variable_source},
     }, *[rule(*each) for each in variable_rules("self")], required=["name"])
     secret = text("Name of the Secret.",
                   rule(matches(SUBDOMAIN), "must be the name of a Secret"))
     return {
-        "image": text("Image that holds the command. Needed with a command."),
+        "image": text("The image with the command. Required with a command."),
         "command": listing(
-            "Command of each process; of each machine with launch: PerMachine. $(NAME) is replaced "
-            "by the process's own variable, as in $(RANK). Absent: the built-in trainer.",
+            "The command of each process, or of each machine with launch PerMachine. $(NAME) is "
+            "replaced by the process's own variable, as in $(RANK). Absent: the built-in trainer.",
             text(""), rule("self.size() == 0 || self[0] != ''", NO_PROGRAM)),
-        "args": listing("Arguments that follow the command.", text("")),
-        "workingDir": text("Folder to run in; absent: the image's."),
-        "env": listing("Environment variables, beside those that Lockstep sets for every process.",
+        "args": listing("Arguments of the command.", text("")),
+        "workingDir": text("The folder in which processes start. Absent: the image's."),
+        "env": listing("Environment variables besides those that Lockstep sets for every process.",
                        variable, kind="map", keys=["name"]),
         "envFrom": listing("Sources of many variables at once, as in a pod.", variables_source),
-        "imagePullSecrets": listing("Secrets to pull images with.",
+        "imagePullSecrets": listing("Secrets to pull images.",
                                     struct("", {"name": secret}, required=["name"])),
         "priorityClassName": text("PriorityClass of the pods.", name_of("a PriorityClass")),
         "schedulerName": text("Scheduler of the pods.", name_of("a scheduler")),

@@ -1,4 +1,4 @@
-"""spec: the description of every field, and the rules and limits that core's table has not."""
+"""spec: the description of every field, and the rules and limits that core's table lacks."""
 
 from crd import shortcuts
 from crd.core import TABLE
@@ -13,18 +13,18 @@ def _what_runs(pod):
     return {
         **shortcuts.fields(pod.variable_source(), pod.variables_source()),
         "launch": choice(
-            "PerProcess starts the command once for each rank. PerMachine starts it once a "
+            "PerProcess starts the command once for each rank. PerMachine starts it once for each "
             "machine, for torchrun or a program that starts the ranks itself."),
-        "framework": choice("Which variables a process finds, and which services: its framework's."),
-        "mpi": struct("How the ranks of an MPI program begin; with framework Mpi.", {
+        "framework": choice("The framework. It selects the variables and services of a process."),
+        "mpi": struct("How the ranks of an MPI program start, with framework Mpi.", {
             "start": choice(
-                "Launcher: command is mpirun's, on machine 0 alone, which reaches the others by "
-                "the agents. Pmi: the agents start the ranks, and answer PMI-1. Pmix: likewise, and a "
-                "helper of theirs answers PMIx."),
+                "Launcher: machine 0 runs the command, an mpirun, which reaches the others through "
+                "the agents. Pmi: the agents start the ranks and answer PMI-1. Pmix: the agents "
+                "start the ranks, and a helper answers PMIx."),
         }),
         "prestart": choice(
-            "Interpreters that wait beside the ranks, with the modules imported that these import, "
-            "for the next generation: Auto, where it can be and memory has room, Always, or Never."),
+            "Parks interpreters with the ranks' modules imported, for the next generation. Auto "
+            "(if possible and memory has room), Always or Never."),
         "prestartExclude": listing("Top-level packages that only ranks import, as in torch.", text(
             "", rule(matches(IDENTIFIER), "must be a top-level package, as in torch"))),
         "trainer": trainer(),
@@ -40,16 +40,16 @@ def amount(description, most, *more):
 def _resources():
     return {
         "resourcesPerProcess": struct(
-            "What each process needs; the worker container asks for processesPerMachine times "
+            "Resources of each process. The worker container requests processesPerMachine times "
             "this.", {
                 "gpu": integer("GPUs."),
-                "gpuResource": text("Resource that gpu counts.", rule(
+                "gpuResource": text("The resource that gpu counts.", rule(
                     matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu")),
                 "cpu": amount("Cores, as in 12 or 500m.", "4096"),
                 "memory": amount("Memory, as in 110Gi.", "64Ti", whole),
             }, filled=True),
         "resourcesPerMachine": mapping(
-            "What is counted by machine, as in rdma/hca: 1.",
+            "Resources that are counted by machine, as in rdma/hca: 1.",
             quantity("", lambda q: [(f"!{q}.isLessThan(quantity('0'))", "must be 0 or more"),
                                     at_most(q, "8Pi")]),
             rule(f"self.all(name, {matches(QUALIFIED_NAME, 'name')})",
@@ -67,46 +67,50 @@ def _place():
     mapped = struct("", {
         "cpus": text("CPUs, as in 0-7,16-23.",
                      rule(matches(INDEX_LIST), "must be CPUs, as in 0-7,16-23")),
-        "memory": text("NUMA nodes to take memory from; absent: those that the CPUs are on.",
+        "memory": text("NUMA nodes to take memory from. Absent: the nodes of the CPUs.",
                        rule(f"self == '' || {matches(INDEX_LIST)}",
                             "must be NUMA nodes, as in 0 or 0-1")),
     }, required=["cpus"])
     return {
         "topology": struct("How processes are bound within a machine.", {
             "bind": choice(
-                "Where each process runs. Node: the cores of its GPUs' NUMA nodes, or its share of "
-                "the cores; Socket: all cores of those nodes' sockets; CoreComplex: those under one "
-                "last-level cache; Exclusive: cores that no other process has; Interleave: all "
-                "cores, with memory spread over all nodes; Map: as map says; None: anywhere."),
-            "map": listing("With bind: Map, one entry for each process of a machine, in order.",
+                "The cores of each process. Node: the cores of its GPUs' NUMA nodes, or its share "
+                "of the cores. Socket: all cores of those nodes' sockets. CoreComplex: the cores "
+                "under one last-level cache. Exclusive: cores that no other process has. "
+                "Interleave: all cores, with memory spread over all nodes. Map: the CPUs in map. "
+                "None: any core."),
+            "map": listing("With bind Map, one entry for each process of a machine, in order of "
+                           "rank.",
                            mapped),
             "memoryPolicy": choice(
-                "Memory from the NUMA nodes that the process is bound to: Preferred while they have "
-                "room; Strict, from no others; Interleave, page by page in turn; None, where it "
-                "touches it first."),
-            "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
-                             "gives it cores of its own, and a machine that could not be aligned "
-                             "is replaced elsewhere. The condition TopologyAligned tells of it."),
-            "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated: its "
-                                    "own alone, counted from 0, with LOCAL_RANK 0."),
+                "The NUMA nodes of each process's memory. Preferred: the nodes it is bound to, "
+                "while they have room. Strict: only these. Interleave: these in turn, page by "
+                "page. None: the node where the process first touches the page."),
+            "policy": choice("Required: each pod is Guaranteed, so that kubelet's static policy "
+                             "gives it its own cores, and a misaligned machine is replaced on "
+                             "another node. Preferred and None: condition TopologyAligned only "
+                             "reports it."),
+            "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated: it "
+                                    "sees only its own, counted from 0, and LOCAL_RANK is 0."),
         }, rule("self.bind != 'None' || !(self.memoryPolicy in ['Strict', 'Interleave'])",
                 "needs processes that are bound: any bind but None", ".memoryPolicy"),
             rule("self.bind != 'None' || self.policy != 'Required'",
                  "Required needs any bind but None", ".policy"),
             rule("self.bind == 'Map' || !has(self.map) || self.map.size() == 0", "needs bind: Map",
                  ".map"), filled=True),
-        "placement": struct("Which nodes the machines go to.", {
+        "placement": struct("The nodes of the machines.", {
             "onePerNode": choice(
-                "At most one machine of the job on a node: Required, Preferred or None. Auto is "
-                "Required with GPUs, else Preferred."),
-            "topologyKey": text("Keep the machines under one value of this node label.", label),
+                "At most one machine of the job on a node: Required, Preferred or None (any "
+                "number). Auto: Required with GPUs, else Preferred."),
+            "topologyKey": text("Keeps the machines under one value of this node label.", label),
             "topologyLevels": listing(
-                "Further node labels, from near to far (rack, then block): where one value of "
-                "topologyKey can't hold all machines, they stay under one value of the next.",
+                "Further node labels, from near to far (rack, then block). If one value of "
+                "topologyKey cannot hold all machines, they stay under one value of the "
+                "next label.",
                 text("", rule(matches(QUALIFIED_NAME), label["message"]))),
             "topologyMode": choice(
-                "Required: all machines share a value of topologyKey or, with topologyLevels, of the "
-                "last of these; the nearer ones are preferred, as all are with Preferred."),
+                "Preferred: nearer is better. Required: all machines share a value of topologyKey, "
+                "or of the last of topologyLevels; the nearer labels stay preferred."),
         }, rule("self.topologyMode != 'Required' || "
                 "(has(self.topologyKey) && self.topologyKey != '')",
                 "Required needs topologyKey, the node label whose value the machines share",
@@ -115,44 +119,44 @@ def _place():
                  "(has(self.topologyKey) && self.topologyKey != '')",
                  "needs topologyKey, the label of the nearest place", ".topologyLevels"),
             filled=True),
-        "scheduling": struct("Who gives the machines their nodes.", {
+        "scheduling": struct("How the scheduler gives the machines their nodes.", {
             "gang": choice(
-                "All machines get a node at once, or none does. Kubernetes: by a PodGroup of its own, "
-                "where the cluster has them (1.36, alpha). Coscheduling: by the plugin of "
-                "scheduler-plugins, which the scheduler of the pods must have. Volcano: by its "
-                "scheduler, which the pods have unless schedulerName names another."),
+                "All machines get a node together, or none does. Kubernetes: by its own PodGroup, "
+                "if the cluster has them (1.36, alpha). Coscheduling: by a plugin of "
+                "scheduler-plugins, which the pods' scheduler must have. Volcano: by its "
+                "scheduler, unless schedulerName names another."),
         }, filled=True),
         "network": struct("How machines find each other.", {
             "hostnames": boolean(
-                "Each machine has a name that leads to it, as in gpt-3.gpt. false: machines are "
-                "known by their addresses alone, and there are no DNS records to wait for."),
+                "Gives each machine a DNS name, as in gpt-3.gpt. false: machines have only "
+                "addresses, and no machine waits for DNS records."),
         }, filled=True),
-        "elastic": struct("Fewer machines, while others find no node.", {
-            "minMachines": integer("The fewest that are enough."),
-            "sizes": listing("Numbers of machines that are enough, ascending; absent: any. "
-                             "numMachines always is.", integer("")),
-            "shrinkAfter": duration("How long a machine may find no node before the others go on "
+        "elastic": struct("Lets the gang run with fewer machines while others find no node.", {
+            "minMachines": integer("The fewest machines with which the gang goes on."),
+            "sizes": listing("Allowed numbers of machines, ascending. Absent: any. numMachines is "
+                             "always allowed.", integer("")),
+            "shrinkAfter": duration("How long a machine may find no node before the gang goes on "
                                     "without it.", "0s", "24h"),
-            "growAfter": duration("How long a number of machines is kept before a larger one, at a "
-                                  "checkpoint.", "0s", "24h"),
+            "growAfter": duration("How long the gang keeps a size before it grows at a checkpoint.",
+                                  "0s", "24h"),
         }, rule("!has(self.sizes) || (self.sizes.isSorted() && "
                 "self.sizes.all(a, self.sizes.exists_one(b, b == a)))",
                 "must ascend, as in [2, 4, 8]", ".sizes")),
-        "spareMachines": integer("Pods that hold a node, its GPUs and the image, for the "
-                                 "replacement of a lost machine."),
+        "spareMachines": integer("Spare pods with the resources and image of a machine. The "
+                                 "replacement of a lost machine takes the node of a spare."),
     }
 
 
 def _failure_policy():
     matcher = struct("", {
-        "exitCodes": listing("Exit codes, one of which must be the process's.",
+        "exitCodes": listing("Exit codes. The process must have ended with one of them.",
                              integer("")),
-        "signals": listing("Signals, of one of which the process must have died.", choice("")),
-        "stderr": text("RE2 expression that must match among its last lines of standard error.",
-                       # Evaluating it fails, which a policy can't put into words.
+        "signals": listing("Signals. The process must have died of one of them.", choice("")),
+        "stderr": text("An RE2 expression that must match in the process's last lines of stderr.",
+                       # A bad expression fails the evaluation, so a policy cannot report it.
                        {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
                                "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True}),
-        "action": choice("What follows."),
+        "action": choice("What follows a failure that matches."),
     }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
             "(has(self.signals) && self.signals.size() > 0) || "
             "(has(self.stderr) && self.stderr != '')",
@@ -160,39 +164,41 @@ def _failure_policy():
         rule("!(has(self.exitCodes) && self.exitCodes.size() > 0 && "
              "has(self.signals) && self.signals.size() > 0)",
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
-    return struct("What follows a failure.", {
-        "maxRestarts": integer("Restarts for failures of the application, of the gang or of a rank alone."),
+    return struct("How Lockstep handles failures.", {
+        "maxRestarts": integer("Restarts after failures of the application: of the whole gang, "
+                               "or of a rank alone."),
         "maxMachineReplacements": integer("Replacements of lost machines before the job fails."),
-        "resetAfter": duration("After so long without a failure the budgets are whole again.",
+        "resetAfter": duration("Both budgets are full again after this time without a failure.",
                                "1s", "8760h"),
-        "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
-                                       "a failure.", "0s", "24h"),
-        "machineLostAfter": duration("How long a machine may be silent.", "2s", "10m"),
-        "stragglers": choice("What follows when a machine keeps the others waiting: Report, or "
-                             "Replace at the next checkpoint."),
-        "rules": listing("The first that matches a failure says what follows; behind them stand "
-                         "the defaults of docs/reference/trainingjob.md.", matcher),
+        "restartGracePeriod": duration("Time from SIGTERM to SIGKILL for the ranks that remain "
+                                       "after a failure.", "0s", "24h"),
+        "machineLostAfter": duration("How long a machine may be silent before it counts as "
+                                     "lost.", "2s", "10m"),
+        "stragglers": choice("What follows if a machine delays the others: Report it, or Replace "
+                             "it at the next checkpoint."),
+        "rules": listing("The first rule that matches a failure decides. If none matches, the "
+                         "defaults in docs/reference/trainingjob.md apply.", matcher),
     }, filled=True)
 
 
 def _time_and_logs():
     return {
-        "checkpoint": struct("Where checkpoints are.", {
-            "claim": text("PersistentVolumeClaim that is mounted at path.",
+        "checkpoint": struct("Checkpoints of the job.", {
+            "claim": text("A PersistentVolumeClaim, mounted at path.",
                           name_of("a PersistentVolumeClaim")),
-            "path": text("Folder of the checkpoints.", rule(
+            "path": text("The folder of the checkpoints.", rule(
                 "self == '' || self.startsWith('/')", "must begin with / on a cluster")),
-            "resume": text("Auto: from this job's newest complete checkpoint; Never; or the path "
-                           "of one.", rule(
+            "resume": text("The checkpoint to resume from. Auto: this job's newest complete one. "
+                           "Never: none. Else the path of a checkpoint.", rule(
                                "self in ['Auto', 'Never'] || self.contains('/')",
                                "must be Auto, Never or a path with a / in it, as in ./checkpoint")),
-            "memory": struct("Checkpoints in the machines' memory; off without a size.", {
-                "size": amount("Memory of a machine for them, copies of another's included, as in "
-                               "16Gi.", "8Pi", whole),
+            "memory": struct("Checkpoints in the machines' memory. Off without a size.", {
+                "size": amount("Memory of each machine for checkpoints, including copies of "
+                               "another machine's, as in 16Gi.", "8Pi", whole),
                 "replicas": integer("Copies on other machines."),
             }, filled=True),
-            "persistEvery": duration("How often the newest one goes from memory to path; 0s: at "
-                                     "the end of the job alone.", "1s", "168h", or_off=True),
+            "persistEvery": duration("How often the newest checkpoint in memory goes to path. 0s: "
+                                     "only at the job's end.", "1s", "168h", or_off=True),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("!has(self.resume) || !self.resume.contains('/') || "
@@ -201,32 +207,34 @@ def _time_and_logs():
                  "job's own, as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
                  "it; make a new job", ".claim"), filled=True),
-        "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
-        "health": struct("How long a job may show no progress.", {
-            "startTimeout": duration("How long the machines may wait to be scheduled before the "
-                                     "gang lets go of all and tries again; and how long one may "
-                                     "fail to start on its node before it is tried on another.",
+        "gracePeriod": duration("Time from SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
+        "health": struct("Time limits for a job without progress.", {
+            "startTimeout": duration("If not all machines find a node in this time, the gang "
+                                     "releases its nodes and tries again. If a machine does not "
+                                     "start on its node in this time, it is tried on another node.",
                                      "1s", "168h"),
-            "hangTimeout": duration("How long a process may report no progress, once it has begun "
-                                    "to; 0s: off, silence is no hang.", "1s", "168h", or_off=True),
+            "hangTimeout": duration("How long a process may report no progress after its first "
+                                    "report. 0s: off.", "1s", "168h", or_off=True),
         }, filled=True),
-        "preflight": struct("Whether machines are measured before ranks run on them. Slow ones are "
-                            "replaced, two at most.", {
-            "enabled": boolean("Measure them: matrix products, memory, the checkpoint folder's disk and "
-                               "the links between them."),
-            "margin": number("Slow: below the median of the gang by this share, as in 0.3.", above=0,
-                             at_most=1),
-            "minGflops": number("Fp32 matrix products of a machine's cores, in GFLOP/s; 0: any.",
-                                at_least=0),
-            "minMemoryGBps": number("Bandwidth of its memory, in GB/s; 0: any.", at_least=0),
-            "minDiskGBps": number("Writing to the checkpoint folder, in GB/s; 0: any.", at_least=0),
-            "minLinkGBps": number("Its links to the others, in GB/s, the median; 0: any.",
-                                  at_least=0),
+        "preflight": struct("Measures machines before ranks run on them. At most two slow machines "
+                            "are replaced.", {
+            "enabled": boolean("Measure matrix products, memory, the disk of the checkpoint "
+                               "folder, links between machines, and GPUs."),
+            "margin": number("A machine is slow if it is below the gang's median by this share, as "
+                             "in 0.3.", above=0, at_most=1),
+            "minGflops": number("Least fp32 matrix products of a machine's cores, in GFLOP/s. 0: "
+                                "no limit.", at_least=0),
+            "minMemoryGBps": number("Least memory bandwidth of a machine, in GB/s. 0: no limit.",
+                                    at_least=0),
+            "minDiskGBps": number("Least write rate to the checkpoint folder, in GB/s. 0: no "
+                                  "limit.", at_least=0),
+            "minLinkGBps": number("Least median rate of a machine's links to others, in GB/s. 0: "
+                                  "no limit.", at_least=0),
         }, filled=True),
-        "logs": struct("Where the processes' output goes.", {
-            "console": choice("Whose output the machines' logs show."),
-            "format": choice("Prefix: the rank before each line; Raw; Json."),
-            "path": text("Folder with a file for each rank and generation."),
+        "logs": struct("Output of the processes.", {
+            "console": choice("The ranks whose output the machines' logs show."),
+            "format": choice("Prefix (the rank before each line), Raw or Json."),
+            "path": text("Folder for a file of each rank and generation."),
         }, filled=True),
     }
 
@@ -234,28 +242,29 @@ def _time_and_logs():
 def _life():
     return {
         "suspend": boolean("true stops the job and keeps its checkpoints."),
-        "activeDeadlineSeconds": integer("How long the job may run; 0: any time."),
-        "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never."),
+        "activeDeadlineSeconds": integer("How long the job may run. 0: no limit."),
+        "ttlSecondsAfterFinished": integer("Seconds until a finished job is deleted. Absent: "
+                                           "never."),
         "successPolicy": choice(
-            "Whose exit 0 ends the job: that of All processes, of those of Machine0, or of those of "
-            "a Role, successRole; the others are stopped then, and count as done."),
-        "successRole": text("The role whose exit 0 ends the job; with successPolicy Role."),
+            "The processes whose exit 0 ends the job: All, those of Machine0, or those of one Role "
+            "(successRole). The others are then stopped and count as done."),
+        "successRole": text("With successPolicy Role: the role whose exit 0 ends the job."),
         "roles": listing(
-            "Ranks that do different work, in order: the first role has ranks 0 to count - 1, and "
-            "so on.", struct("", {
-                "name": text("For programs, in LOCKSTEP_ROLE; with framework TensorFlow one of its "
-                             "tasks: chief, worker, ps or evaluator.",
+            "Names for ranks that do different work, in order of rank. The first role has ranks 0 "
+            "to count - 1.", struct("", {
+                "name": text("Value of LOCKSTEP_ROLE. With framework TensorFlow a task: chief, "
+                             "worker, ps or evaluator.",
                              rule(matches(LABEL), "must be at most 63 lower-case letters, digits "
                                   "and dashes (a DNS-1123 label)")),
-                "count": integer("Ranks of the role; the sum of all roles' is the world size."),
-                "restart": choice("What the death of one of them costs: a new generation of the "
-                                  "whole Gang, or a start of that rank Alone, while the others run "
-                                  "on."),
+                "count": integer("Ranks of the role. The sum over all roles is the world size."),
+                "restart": choice("What follows the death of such a rank. Gang: a new generation. "
+                                  "Alone: a restart of that rank, while the others run on."),
             }, required=["name"]),
             rule("self.all(a, self.exists_one(b, b.name == a.name))",
                  "must have each name once")),
-        "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All."),
-        "managedBy": text("Who reconciles the job; another's name leaves it alone.", rule(
+        "cleanPodPolicy": choice("Pods to delete at the end: None, Running pods, or All."),
+        "managedBy": text("The controller of the job. The operator ignores a job with "
+                          "another name.", rule(
             matches(f"{SUBDOMAIN}/.+"),
             "must be a domain and a name, as in lockstep.dev/operator")),
     }
@@ -410,14 +419,15 @@ def _elastic_rules():
 def spec(pod):
     """`pod` gives the parts that are the API server's own: crd.pod_template.Pod."""
     return struct(
-        "What the job runs, and how.", {
+        "The desired state of the job.", {
             "numMachines": integer(
-                "Machines: a pod each. Scaling down removes those with the highest indices."),
+                "Number of machines. Each machine is a pod. Scaling down removes the machines "
+                "with the highest indices."),
             "processesPerMachine": integer(
                 "Processes on each machine. The world size is numMachines times this.",
                 TABLE, TABLE,
-                rule("self == oldSelf", "can't change: ranks are numbered by it for the life of the "
-                     "job; make a new job")),
+                rule("self == oldSelf", "can't change, because it numbers the ranks for the life "
+                     "of the job; make a new job")),
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),

@@ -1,5 +1,5 @@
-"""status: what core/status/status.h writes. Only the operator writes it, so limits are its own and
-wide; no field is required but what lists are told apart by.
+"""status: the fields that core/status/status.h writes. Only the operator writes a status, so its
+limits are wide. Only the keys of lists are required.
 """
 
 from crd.schema import boolean, choice, integer, listing, mapping, struct, text, time
@@ -18,8 +18,8 @@ def _words(description, longest=_TEXT):
 
 def _attempts(description):
     return listing(description, struct("", {
-        "attempt": integer("Epoch that their pods were made in.", 0, None),
-        "machines": _words("Indices, as in 0-3,7.", 16384)}), most=4096)
+        "attempt": integer("Epoch in which their pods were made.", 0, None),
+        "machines": _words("Indices of machines, as in 0-3,7.", 16384)}), most=4096)
 
 
 def _conditions():
@@ -27,74 +27,74 @@ def _conditions():
                    "PreflightPassed, HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, "
                    "Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
-                       "status": choice("Whether it holds."),
-                       "reason": _words("Why, in one word.", 1024),
-                       "message": _words("Why, in a sentence.", 32768),
-                       "observedGeneration": integer("metadata.generation that it speaks of.", 0,
+                       "status": choice("Whether the condition holds."),
+                       "reason": _words("The reason in one word.", 1024),
+                       "message": _words("The reason in a sentence.", 32768),
+                       "observedGeneration": integer("metadata.generation that it describes.", 0,
                                                      None),
-                       "lastTransitionTime": time("When its status changed last."),
+                       "lastTransitionTime": time("When its status last changed."),
                    }, required=["type", "status"]), most=16, kind="map", keys=["type"])
 
 
 def _failure():
-    return struct("The last failure's root cause.", {
+    return struct("The root cause of the last failure.", {
         "time": time("When it happened."),
         "epoch": integer("Epoch of the gang.", 0, None),
-        "generation": _words("Generation that it ended."),
-        "machine": integer("Machine to blame.", -1, _MOST),
-        "node": _words("Its node."),
-        "rank": integer("Rank to blame.", -1, _MOST),
+        "generation": _words("Generation that the failure ended."),
+        "machine": integer("Machine that caused the failure. -1: none.", -1, _MOST),
+        "node": _words("Node of the machine."),
+        "rank": integer("Rank that caused the failure. -1: none.", -1, _MOST),
         "exitCode": integer("Exit code of the process.", -1, _MOST),
-        "signal": integer("Signal that the process died of.", 0, _MOST),
+        "signal": integer("Signal that killed the process.", 0, _MOST),
         "cause": _words("What happened, in one word: ProcessExit, MachineLost, Hang, ..."),
         "message": _words("What happened, in a sentence.", 4096),
-        "stderr": _words("The process's last lines of standard error.", 4096),
+        "stderr": _words("The process's last lines of stderr.", 4096),
     })
 
 
 def _history():
-    return listing("The last ten generations that did not succeed, the newest last.",
+    return listing("The last ten generations that did not succeed. The newest is last.",
                    struct("", {
                        "generation": _words("The generation that ended."),
-                       "cause": _words("Why it ended."),
-                       "machine": integer("Machine to blame; absent: none.", -1, _MOST),
-                       "detected": time("When its end was noticed."),
-                       "respawned": time("When every rank of the next one was started."),
-                       "firstStep": time("When the next one reported its first step."),
-                       "lostSteps": integer("Steps to do again: from the one resumed at to "
-                                           "the furthest reached.", 0, None),
+                       "cause": _words("The cause of its end."),
+                       "machine": integer("Machine that caused its end. Absent: none.", -1, _MOST),
+                       "detected": time("When its end was detected."),
+                       "respawned": time("When every rank of the next generation was started."),
+                       "firstStep": time("When the next generation reported its first step."),
+                       "lostSteps": integer("Steps to repeat: from the first reported step of the "
+                                            "next generation to the furthest of this one.", 0,
+                                            None),
                    }), most=10)
 
 
 def _ledger_sums():
     return {
         "machineMilliseconds": mapping(
-            "What the machines' time was spent for, in milliseconds of one machine: Productive, "
+            "Time of the machines by activity, in milliseconds of one machine: Productive, "
             "WaitingForNodes, WaitingForMachines, Spawn, StartUp, WarmStartUp, CheckpointLoad, "
-            "Redone, Hang, Detect and Stop. Together they are all of it.", integer("", 0, None), most=16),
-        "lostTo": mapping("All of that but the productive, by the cause of the restart that it "
-                          "was lost to; None: the job's first start.", integer("", 0, None),
-                          most=32),
+            "Redone, Hang, Detect and Stop. The sum is all time.", integer("", 0, None), most=16),
+        "lostTo": mapping("Time that was not productive, by the cause of the restart that lost it. "
+                          "None: the job's first start.", integer("", 0, None), most=32),
     }
 
 
 def _ledger():
-    return struct("What became of the machines' time, and what it was lost to.", {
+    return struct("How the time of the machines was spent.", {
         "since": time("When the first pods were made."),
-        "through": time("All time until then is accounted for."),
-        "elapsedMilliseconds": integer("Time between the two, less what the job was suspended.", 0,
+        "through": time("End of the time that is accounted for."),
+        "elapsedMilliseconds": integer("Time from since to through, without suspensions.", 0,
                                        None),
         **_ledger_sums(),
-        "goodput": _words("Productive time of all, as in 97.3%."),
+        "goodput": _words("The productive share of all time, as in 97.3%."),
         "furthestStep": integer("The furthest step that any generation reached.", 0, None),
-        "settled": _words("The last generation whose part is settled."),
-        "open": struct("What the sums hold of the generation since, which may still turn out to "
-                       "have been something else.", {
+        "settled": _words("The last generation whose time is final."),
+        "open": struct("The part of the sums since the last generation ended. Its activities may "
+                       "still change.", {
                            "since": time("When the last generation ended."),
-                           "cause": _words("Why it did."),
-                           "generation": _words("The generation that came after it."),
-                           "lastStep": integer("Its last step.", 0, None),
-                           "nodesMilliseconds": integer("Time in which some machine had no node.",
+                           "cause": _words("The cause of its end."),
+                           "generation": _words("The generation that followed."),
+                           "lastStep": integer("The last step of that generation.", 0, None),
+                           "nodesMilliseconds": integer("Time in which a machine had no node.",
                                                         0, None),
                            **_ledger_sums(),
                        }),
@@ -103,14 +103,14 @@ def _ledger():
 
 def _progress():
     metric = struct("", {"name": _words("Name of the figure."),
-                         "value": _words("The figure, as text.")})
-    return struct("What the processes report.", {
+                         "value": _words("Value of the figure, as text.")})
+    return struct("Progress that the processes report.", {
         "step": integer("Steps done.", 0, None),
-        "totalSteps": integer("Steps in all.", 0, None),
-        "percent": integer("Hundredths done.", 0, 100),
-        "etaSeconds": integer("Seconds until the last step, at this pace.", 0, None),
+        "totalSteps": integer("All steps of the job.", 0, None),
+        "percent": integer("Percentage of the steps that is done.", 0, 100),
+        "etaSeconds": integer("Seconds until the last step at the present pace.", 0, None),
         "metrics": listing("Figures, as in loss.", metric, most=16),
-        "lastUpdated": time("When it was reported."),
+        "lastUpdated": time("When the progress was reported."),
     })
 
 
@@ -118,17 +118,17 @@ def _counters():
     names = {
         "generations": "Generations announced.",
         "processFailures": "Failures of processes.",
-        "processFailuresBase": "Of those, forgiven after resetAfter.",
-        "outOfMemory": "Machines that ended by the job's own doing: killed for memory, "
-                       "an init container that fails on several nodes.",
-        "outOfMemoryBase": "Of those, forgiven.",
+        "processFailuresBase": "Failures of processes that resetAfter forgave.",
+        "outOfMemory": "Machines that the job itself ended: killed for memory, or an init "
+                       "container failed on several nodes.",
+        "outOfMemoryBase": "Ends counted in outOfMemory that resetAfter forgave.",
         "replacements": "Machines replaced.",
-        "replacementsBase": "Of those, forgiven.",
-        "leasesExpired": "Leases that ran out.",
+        "replacementsBase": "Replacements that resetAfter forgave.",
+        "leasesExpired": "Expired leases.",
         "stops": "Stops on request.",
-        "alone": "Ranks started again alone; processFailures counts them, too.",
+        "alone": "Restarts of a rank alone. processFailures counts them too.",
     }
-    return struct("What budgets go by; no operator or coordinator may forget it.",
+    return struct("Counts for the budgets. No operator or coordinator may lose them.",
                   {name: integer(words, 0, None) for name, words in names.items()})
 
 
@@ -139,116 +139,117 @@ def _machines():
         "node": _words("The pod's node."),
         "state": _words("Lost, Failed, Absent, Pending, Starting, Draining, Stopping, Stopped, "
                         "Idle, Running, Finished or Succeeded."),
-        "replacements": _count("How often it was replaced since the gang was made."),
-        "binding": _words("How its processes are bound: None, Partial, or as topology.bind asked."),
+        "replacements": _count("Replacements of the machine since the gang was made."),
+        "binding": _words("Binding of its processes: None, Partial, or as topology.bind asks."),
     })
     return {
-        "machines": struct("How many machines.", {
-            "desired": _count("Wanted."),
-            "ready": _count("Whose pod is ready: its containers have started."),
-            "byState": mapping("By state.", integer("", 0, _MOST), most=32),
-            "spares": _count("Spare machines whose pod is ready; none of them is a machine."),
+        "machines": struct("Numbers of machines.", {
+            "desired": _count("Machines wanted."),
+            "ready": _count("Machines whose pod is ready: its containers have started."),
+            "byState": mapping("Machines by state.", integer("", 0, _MOST), most=32),
+            "spares": _count("Spare machines whose pod is ready. They do not count as machines."),
         }),
-        "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, most=100),
+        "machineStatuses": listing("At most 100 machines, the worst first.", one, most=100),
         "attempts": _attempts("The current attempt of each machine."),
     }
 
 
 def status():
-    # What an API server shows of a job that no operator has seen. kstatus takes a job for up to date
-    # unless its status is of another generation.
+    # The default shows that no operator has seen the job. kstatus takes a job for up to date unless
+    # its status describes another generation.
     return {**_status(), "default": {"observedGeneration": -1}}
 
 
 def _status():
-    return struct("What became of it. Written by the operator.", {
-        "state": choice("Where the job stands."),
-        "reason": _words("Why it is in this state, in words to act on."),
-        "ready": _words("Machines ready of those wanted, as in 3/4."),
+    return struct("The observed state of the job, written by the operator.", {
+        "state": choice("State of the job."),
+        "reason": _words("Why the job is in this state, and what to do."),
+        "ready": _words("Ready machines of those wanted, as in 3/4."),
         "processes": _count("World size: numMachines times processesPerMachine."),
         "progressText": _words("Steps done, as in 1200/5000 24% eta 1h10m."),
-        "observedGeneration": integer("metadata.generation that this status speaks of; -1: no "
+        "observedGeneration": integer("metadata.generation that the status describes. -1: no "
                                       "operator has seen the job.", -1, None),
         "conditions": _conditions(),
-        "epoch": integer("Raised before pods are made; a pod's attempt is the epoch it was made "
-                         "in.", 0, None),
-        "createdEpoch": integer("Every pod of epochs up to this one was created.", 0, None),
-        "agent": struct("What the job's agents are, fixed when the job was first started.", {
+        "epoch": integer("Raised before pods are made. The attempt of a pod is the epoch in which "
+                         "it was made.", 0, None),
+        "createdEpoch": integer("All pods of epochs up to this one were created.", 0, None),
+        "agent": struct("Image and versions of the job's agents, fixed at the first start.", {
             "image": _words("Image with the agent."),
-            "planVersion": _count("Version of the plan that pods are made by."),
+            "planVersion": _count("Version of the plan by which pods are made."),
             "keyVersion": _count("Version of the master key."),
         }),
         "verdict": struct("How the job ended.", {
-            "generation": _words("Generation that decided it."),
-            "exitCode": integer("Exit code of the job, the same as that of lockstep run.", 0, 255),
+            "generation": _words("Generation that decided the end."),
+            "exitCode": integer("Exit code of the job, as lockstep run returns it.", 0, 255),
             "cause": _words("Cause of a failure."),
         }),
         "counters": _counters(),
-        "machineLostAfter": _words("The highest machineLostAfter that was ever in force."),
-        "gangGeneration": _words("The generation that runs: attempt of machine 0, and number."),
-        # Kept in the schema for statuses that are stored: what it doesn't name, the API server drops.
-        "generation": _words("Deprecated: what gangGeneration was called. Read, never written."),
-        "replicas": _count("Machines of the gang; what the scale subresource reports."),
+        "machineLostAfter": _words("The highest machineLostAfter that the job ever had."),
+        "gangGeneration": _words("The current generation: attempt of machine 0, and number."),
+        # Stored statuses have this field. The API server drops fields that the schema lacks.
+        "generation": _words("Deprecated: the former name of gangGeneration. Read, never written."),
+        "replicas": _count("Machines of the gang, for the scale subresource."),
         "selector": _words("Label selector of the job's pods."),
         **_machines(),
-        "restarts": struct("Restarts that were made, of the gang and of ranks alone.", {
-            "total": _count("All."),
-            "application": _count("After failures of the application."),
-            "infrastructure": _count("After lost machines."),
-            "stopped": _count("After stops on request."),
+        "restarts": struct("Restarts of the gang and of ranks alone.", {
+            "total": _count("All restarts."),
+            "application": _count("Restarts after failures of the application."),
+            "infrastructure": _count("Restarts after lost machines."),
+            "stopped": _count("Restarts after stops on request."),
         }),
         "lastFailure": _failure(),
         "history": _history(),
         "ledger": _ledger(),
-        "prestart": struct("Interpreters that wait to be the next generation's ranks.", {
-            "ready": _count("Ready, of the job's processes."),
-            "reason": _words("Why they are fewer."),
-            "warm": _count("Generations whose ranks all came of such interpreters."),
-            "cold": _count("The others."),
-            "savedMilliseconds": integer("CPU time of imports that the warm ones found done; of "
-                                         "each, on the machine with the most.", 0, None),
+        "prestart": struct("Parked interpreters for the next generation.", {
+            "ready": _count("Parked interpreters that are ready."),
+            "reason": _words("Why they are fewer than the job's processes."),
+            "warm": _count("Generations whose ranks all came from parked interpreters."),
+            "cold": _count("All other generations."),
+            "savedMilliseconds": integer("CPU time of imports that warm generations saved, each on "
+                                         "the machine that saved most.", 0, None),
             "counted": _words("The last generation that is counted."),
         }),
-        "preflight": struct("What machines measured before ranks ran.", {
-            "state": choice("Waiting for machines; Measuring; Passed; Slow: the job goes on with slow "
-                            "machines."),
-            "typical": _words("The machines' medians."),
-            "slow": listing("Attempts of machines that were found slow, the newest last.", struct("", {
-                "machine": integer("Its index.", 0, _MOST),
-                "attempt": integer("Its attempt.", 0, None),
-                "because": _words("What is slow, and against what."),
-                "replaced": boolean("Another attempt takes its place; else the job goes on with it."),
+        "preflight": struct("Results of the preflight.", {
+            "state": choice("Waiting (for machines), Measuring, Passed, or Slow: the job goes on "
+                            "with slow machines."),
+            "typical": _words("Medians of the machines."),
+            "slow": listing("Attempts of slow machines. The newest is last.", struct("", {
+                "machine": integer("Index of the machine.", 0, _MOST),
+                "attempt": integer("Attempt of the machine.", 0, None),
+                "because": _words("The slow figure, and the figure it is compared with."),
+                "replaced": boolean("true: another attempt replaces it. false: the job goes on "
+                                    "with it."),
             })),
         }),
         "progress": _progress(),
-        "queue": struct("Where its share of the cluster comes from.", {
-            "workload": _words("The Workload that is queued for it."),
-            "clusterQueue": _words("The ClusterQueue that admitted it."),
+        "queue": struct("The job in a queue of Kueue.", {
+            "workload": _words("The Workload that is queued for the job."),
+            "clusterQueue": _words("The ClusterQueue that admitted the job."),
             "flavors": mapping("The ResourceFlavor of each resource.", _words(""), most=64),
         }),
-        "elastic": struct("Which machines take part, where some may be left out.", {
+        "elastic": struct("The members of an elastic gang.", {
             "members": _words("Machines of the next generation, if not of this one, as in 0-5,7.",
                               16384),
-            "witnesses": _words("Those that take part in whatever an earlier machine 0 may still "
-                                "run.", 16384),
-            "asked": _words("Those that were asked to leave, and have found no other node yet.",
+            "witnesses": _words("Members of the gang that an earlier machine 0 may still run.",
+                                16384),
+            "asked": _words("Machines that were asked to leave and have found no other node.",
                             16384),
-            "silent": _attempts("Attempts that were lost for their silence, whose nodes may be lost "
-                                "as well: nobody knows yet. Those whose are not are charged."),
-            "withoutQuota": _words("Those whose quota went back to the queue, and which have no "
-                                   "pods until it gives that again.", 16384),
-            "since": time("When it was decided."),
-            "reason": _words("Why."),
+            "silent": _attempts("Attempts that were lost for silence and whose charge is open. An "
+                                "attempt is charged unless its node is lost too."),
+            "withoutQuota": _words("Machines that returned their quota to the queue. They have no "
+                                   "pods until the queue grants it again.", 16384),
+            "since": time("When the members were decided."),
+            "reason": _words("Why they were decided."),
         }),
-        "podGroup": struct("What holds its pods together for a scheduler.", {
-            "name": _words("The PodGroup of its gang."),
-            "gang": choice("Whose PodGroup it is, as spec.scheduling.gang said."),
+        "podGroup": struct("The PodGroup by which a scheduler places the pods together.", {
+            "name": _words("Name of the PodGroup."),
+            "gang": choice("Kind of the PodGroup, as in spec.scheduling.gang."),
         }),
-        "timings": struct("When it happened.", {
-            "created": time("Pods were created."),
-            "scheduled": time("All pods were scheduled."),
-            "started": time("Every rank ran."),
-            "firstStep": time("The first step was reported."),
-            "finished": time("The job ended."),
+        "timings": struct("When the job reached each stage.", {
+            "created": time("When pods were created."),
+            "scheduled": time("When all pods were scheduled."),
+            "started": time("When every rank ran."),
+            "firstStep": time("When the first step was reported."),
+            "finished": time("When the job ended."),
         }),
     })

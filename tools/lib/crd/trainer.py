@@ -11,64 +11,64 @@ def _files(description):
 
 def _model_shape():
     sizes = {name: integer(f"{name} of the model.") for name in _SIZES}
-    return struct("A model's sizes, in place of those of `model`. width is a multiple of heads.",
+    return struct("Sizes instead of those of `model`. width must be a multiple of heads.",
                   sizes, required=list(_SIZES))
 
 
 def trainer():
     return struct(
-        "The built-in trainer, which runs when no command is named.", {
-            "mode": choice("Train, or Generate: go on from prompts with the model of "
+        "The built-in trainer, which replaces `command`.", {
+            "mode": choice("Train: train a model. Generate: continue each prompt with the model of "
                            "checkpoint.resume."),
-            "model": choice("A model with a name: nano, micro or gpt2."),
+            "model": choice("The model: nano, micro or gpt2."),
             "modelShape": _model_shape(),
-            "data": _files("Globs of text or llm.c .bin files to train on."),
-            "prompts": _files("Globs of text files with a prompt a line, for mode Generate."),
+            "data": _files("Globs of text or llm.c .bin files. Required for mode Train."),
+            "prompts": _files("Globs of text files with one prompt a line. Required for mode "
+                              "Generate."),
             "steps": integer("Optimizer steps."),
             "globalBatchSize": integer("Sequences a step, of the whole job."),
-            "microBatchSize": integer("Sequences of one process at a time; accumulation follows. "
-                                      "Chosen when absent."),
-            "sequenceLength": integer("Tokens a sequence."),
+            "microBatchSize": integer("Sequences of one process at a time. Gradients accumulate "
+                                      "over the micro-batches of a step. Absent: chosen."),
+            "sequenceLength": integer("Tokens of a sequence."),
             "learningRate": number("The highest learning rate.", above=0),
             "warmupSteps": integer("Steps until the highest learning rate."),
-            "decaySteps": integer("Steps until the lowest learning rate; 0: all of them."),
+            "decaySteps": integer("Steps until the lowest learning rate. 0: all steps."),
             "weightDecay": number("AdamW's weight decay.", at_least=0),
-            "clip": number("The most that the gradient's norm may be; 0: any.", at_least=0),
-            "seed": integer("What weights and order of data are drawn from.", None, None),
+            "clip": number("The limit of the gradient's norm. 0: no limit.", at_least=0),
+            "seed": integer("Seed of the weights and the data order.", None, None),
             "precision": choice("Fp32 or Bf16."),
-            "device": choice("What computes: Cuda, a GPU for each process; Cpu; or Auto: GPUs where "
-                             "resourcesPerProcess.gpu asks for them."),
-            "backend": choice("How ranks talk: Nccl between GPUs, Gloo between CPUs, or Auto."),
-            "sync": choice("How ranks agree on gradients: AllReduce, or a ParameterServer."),
-            "servers": listing("The ranks that serve under ParameterServer.",
+            "device": choice("Cuda (a GPU for each process), Cpu, or Auto: Cuda if the job asks "
+                             "for GPUs."),
+            "backend": choice("How ranks communicate: Nccl for GPUs, Gloo for CPUs, or Auto."),
+            "sync": choice("How ranks combine gradients: AllReduce or ParameterServer."),
+            "servers": listing("The ranks that serve with sync ParameterServer.",
                                integer("", 0, 65535), kind="set", fewest=1),
-            "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
-                             "Gloo's own Ring, or NCCL's own addition (Nccl)."),
-            "parallel": struct("How the processes share one model; the rest is data parallel.", {
-                "pipeline": integer("Processes next to each other that have an equal part of the "
-                                    "layers each. Divides the processes and the layers."),
-                "tensor": integer("Processes next to each other that have an equal part of each "
-                                  "layer's shards. Divides tensorShards, and pipeline x tensor "
-                                  "the processes."),
-                "tensorShards": integer("Parts that each layer's heads and MLP are computed in, on "
-                                        "any number of processes: it decides the bits. A power of "
-                                        "two that divides the heads."),
+            "reduce": choice("How gradients are added up. Tree: in a fixed order, with equal bits "
+                             "for every number of ranks. Ring: by Gloo. Nccl: by NCCL."),
+            "parallel": struct("How the processes share one model. The rest is data parallel.", {
+                "pipeline": integer("Adjacent processes with an equal part of the layers each. It "
+                                    "divides the processes and the layers."),
+                "tensor": integer("Adjacent processes with an equal part of each layer's shards. "
+                                  "It divides tensorShards; pipeline x tensor divides the "
+                                  "processes."),
+                "tensorShards": integer("Parts in which each layer's heads and MLP are computed. "
+                                        "It decides the bits, whatever the number of processes. A "
+                                        "power of two that divides the heads."),
             }, filled=True),
-            "bucketMb": integer("Megabytes of gradients that go out at once."),
-            "overlap": boolean("Whether gradients go out while others are computed."),
-            "checkpointEvery": integer("Steps between checkpoints; 0: only at the end."),
-            "memoryEvery": integer("Steps between checkpoints in memory, where checkpoint.memory "
-                                   "has a size; 0: none; absent: as often as they cost 2 % of the "
-                                   "time."),
-            "validationData": _files("Globs of held-out text or llm.c .bin files, of which the loss "
-                                     "is told, and which are not trained on."),
-            "validateEvery": integer("Steps between validations; 0: only after the last step."),
-            "validationSamples": integer("Sequences of a validation, at most."),
-            "measureScaling": boolean("Whether rank 0 makes some steps alone first, and the speed of "
-                                      "all is told against its own."),
-            "recovery": choice("What the other ranks do when one dies: Restart, start anew as it "
-                               "does and read the newest checkpoint; or InPlace, keep their "
-                               "processes and give it their state."),
+            "bucketMb": integer("Megabytes of gradients that are sent at once."),
+            "overlap": boolean("Send gradients while others are computed."),
+            "checkpointEvery": integer("Steps between checkpoints. 0: only at the end."),
+            "memoryEvery": integer("With checkpoint.memory: steps between checkpoints in memory. "
+                                   "0: none. Absent: chosen, to cost at most 2 % of the time."),
+            "validationData": _files("Globs of held-out text or llm.c .bin files. The trainer "
+                                     "reports their loss."),
+            "validateEvery": integer("Steps between validations. 0: only after the last step."),
+            "validationSamples": integer("The most sequences of one validation."),
+            "measureScaling": boolean("Rank 0 first makes some steps alone, and the trainer "
+                                      "compares the speed of all ranks with it."),
+            "recovery": choice("What the other ranks do if one dies. Restart: start anew from the "
+                               "newest checkpoint. InPlace: keep their processes and give the new "
+                               "rank their state."),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
@@ -144,7 +144,8 @@ def _device_rules():
             unless(f"{parts} && self.trainer.reduce != 'Tree'",
                    f"must be 1 unless reduce is Tree, as {adds_up} add up", path),
             unless(f"{parts} && self.trainer.measureScaling",
-                   "must be 1 for measureScaling; a rank with a part of the model has no speed alone",
+                   "must be 1 for measureScaling; a rank with a part of the model has no speed "
+                   "alone",
                    path),
         ]
 

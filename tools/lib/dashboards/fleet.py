@@ -1,4 +1,4 @@
-"""The Fleet dashboard: all jobs of a Prometheus, and the operator."""
+"""The Fleet dashboard: all jobs that a Prometheus scrapes, and the operator."""
 
 from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline, table,
@@ -10,8 +10,8 @@ from dashboards.shared import (
 WHERE = 'namespace=~"$namespace"'
 JOB = "namespace, trainingjob"
 CALLS = "lockstep_operator_api_calls_total"
-# Answers that are part of normal work: not there (yet), there already, changed meanwhile, a watch
-# that is too old. Without an answer `code` is the kind of error.
+# 404, 409 and 410 are part of normal work: not found, exists or was changed meanwhile, a watch is
+# too old. Without an answer `code` is the kind of error.
 FAILED = 'code!~"[23]..|404|409|410"'
 JOB_STATES = {"Pending": "yellow", "Queued": "light-yellow", "Starting": "blue",
               "Running": "green", "Restarting": "orange",
@@ -23,7 +23,7 @@ LEADING = "on (instance) group_left () (lockstep_operator_leader == 1)"
 def fleet():
     return dashboard(
         "lockstep-fleet", "Lockstep / Fleet",
-        "All TrainingJobs, and the operator that looks after them.",
+        "All TrainingJobs, and the operator that manages them.",
         [query_variable("namespace", "Namespace", "label_values(lockstep_gang_phase, namespace)",
                         all_value=True)],
         [_now(), _jobs(), _start(), _restarts(), _goodput(), _operator()])
@@ -34,24 +34,25 @@ def _now():
         stat("Jobs running",
              "TrainingJobs in state Running, in all namespaces.", "short",
              Query(f'max(lockstep_operator_jobs{{state="Running"}} * {LEADING})')),
-        stat("Ranks up", "Processes of training that run now.", "short",
+        stat("Ranks up", "Training processes that run now.", "short",
              Query(f"sum(lockstep_rank_up{{{WHERE}}})")),
-        stat("Machines short",
-             "Machines (pods) of jobs whose processes are not all up, of those that answer.",
+        stat("Machines with ranks down",
+             "Machines (pods) that answer but do not run all of their processes.",
              "short", Query(f"count(min by ({JOB}, machine) (lockstep_rank_up{{{WHERE}}}) == 0)"
                             " or vector(0)"),
              thresholds=[(None, "green"), (1, "orange")]),
         gauge("Goodput",
-              "Share of the jobs' time in this range that went into steps never done before.",
+              "Share of the jobs' time in this range that went into new steps.",
               Query(share(GOODPUT, PRODUCTIVE, WHERE)), thresholds=GOODPUT_COLORS),
         stat("Failing API calls",
-             "Share of the operator's requests to the API server that failed. Not counted: 404, "
-             "409 and 410, which are part of normal work.", "percentunit",
+             "Share of the operator's requests to the API server that failed. 404, 409 and 410 "
+             "are no failures, because they are part of normal work.", "percentunit",
              Query(_failing()), thresholds=[(None, "green"), (0.01, "orange"), (0.1, "red")],
              decimals=1),
         stat("Leaders",
-             "Operators that hold the Lease: one, but for the seconds of a change. Without one, "
-             "jobs run on and heal process failures, and no lost machine is replaced.", "short",
+             "Operators that hold the Lease: one, except for seconds during a change. Without a "
+             "leader, jobs continue and heal process failures, but no lost machine is replaced.",
+             "short",
              Query("sum(lockstep_operator_leader) or vector(0)"),
              thresholds=[(None, "red"), (1, "green"), (2, "red")]),
     ])
@@ -73,21 +74,21 @@ def _jobs():
         ("Goodput", "percentunit", share(GOODPUT, PRODUCTIVE, WHERE, JOB)),
         ("Generations", "short", f"max by ({JOB}) (lockstep_generations_total{{{WHERE}}})"),
     ]
-    # With the data source, or the Job dashboard would fall back to its own default.
+    # Without the data source the Job dashboard would take its own default.
     job = ("/d/lockstep-job?var-datasource=${datasource}&var-namespace=${__data.fields.Namespace}"
            "&var-trainingjob=${__data.fields.Job}&${__url_time_range}")
     return Row("Jobs", [
-        timeseries("Jobs by state", "TrainingJobs by status.state, as the leading operator sees "
-                   "them, in all namespaces.", "short",
+        timeseries("Jobs by state", "TrainingJobs in all namespaces by status.state, as the "
+                   "leading operator reports them.", "short",
                    Query(f"max by (state) (lockstep_operator_jobs * {LEADING})", "{{state}}"),
                    width=12, stacked="normal", decimals=0, colors=JOB_STATES),
         timeseries("Machines by phase",
-                   "What the jobs' machines do, as their agents say. A machine that does not "
-                   "answer is in none.", "short",
+                   "Phases of the jobs' machines, as their agents report them. A machine that "
+                   "does not answer is not counted.", "short",
                    Query(f"sum by (phase) (lockstep_machine_phase{{{WHERE}}})", "{{phase}}"),
                    width=12, stacked="normal", decimals=0,
                    colors={phase.name: phase.color for phase in MACHINE_PHASES}),
-        table("Jobs", "One line a job whose agents answer. The job's name leads to its own "
+        table("Jobs", "One line for each job whose agents answer. The name of a job links to its "
               "dashboard.", columns, {"namespace": "Namespace", "trainingjob": "Job"},
               link=("Open the Job dashboard", job)),
     ])
@@ -98,13 +99,13 @@ def _start():
     running = "lockstep_operator_creation_to_running_seconds"
     return Row("Start", [
         bar_gauge("Start latency",
-                  "Of jobs that started in this time range: from a job's creation to its last "
-                  "pod's, and to all ranks running.", "s",
+                  "Time from the creation of a job to the creation of its last pod, and until all "
+                  "ranks run. Jobs that started in this time range.", "s",
                   *[Query(quantile(level, metric, over=RANGE), f"{what}, {name}", instant=True)
-                    for metric, what in ((pods, "pods made"), (running, "ranks running"))
+                    for metric, what in ((pods, "pods created"), (running, "ranks running"))
                     for level, name in ((0.5, "median"), (0.95, "95 %"))], width=12),
         timeseries("Starts",
-                   "Jobs of which all ranks ran for the first time.", "short",
+                   "Jobs whose ranks all ran for the first time.", "short",
                    Query(f"sum(increase({running}_count[{RATE}]))", "started"),
                    width=12, bars=True, decimals=0),
     ])
@@ -121,17 +122,16 @@ def _restarts():
 def _goodput():
     return Row("Goodput", [
         goodput_by_state(WHERE),
-        bar_gauge("Goodput, the ten lowest",
-                  "Share of a job's time in this range that went into steps never done before.",
+        bar_gauge("Goodput, ten lowest",
+                  "Jobs with the smallest share of time in this range that went into new steps.",
                   "percentunit",
                   Query(f"bottomk(10, {share(GOODPUT, PRODUCTIVE, WHERE, JOB)})",
                         "{{namespace}}/{{trainingjob}}", instant=True),
                   max=1, thresholds=GOODPUT_COLORS),
         lost_steps(WHERE, "trainingjob"),
-        timeseries("Machine time lost",
-                   "Time of all jobs' machines that was not productive, by what it was lost to, "
-                   "as the operator accounts for it in status.ledger: when the generation that it "
-                   "belongs to has ended.", "s",
+        timeseries("Lost machine time",
+                   "Time of all jobs' machines that was not productive, by activity as in "
+                   "status.ledger. It is counted when its generation has ended.", "s",
                    Query("sum by (to) (increase("
                          f"lockstep_operator_lost_machine_seconds_total[{RATE}]))", "{{to}}"),
                    width=24, bars=True, stacked="normal"),
@@ -141,32 +141,33 @@ def _goodput():
 def _operator():
     return Row("Operator", [
         timeseries("API calls",
-                   "The operator's requests to the API server, by answer. Where there was none, "
-                   "the kind of error stands in place of the code.", "reqps",
+                   "The operator's requests to the API server, by the code of the answer. Without "
+                   "an answer the kind of error is shown.", "reqps",
                    Query(f"sum by (code) (rate({CALLS}[{RATE}]))", "{{code}}"), stacked="normal"),
         timeseries("Failing API calls",
-                   "Share of requests that failed; 404, 409 and 410 are part of normal work.",
+                   "Share of requests that failed. 404, 409 and 410 are no failures.",
                    "percentunit", Query(_failing(), "failing")),
-        timeseries("API latency", "How long the API server took to answer, 95 % of calls.", "s",
+        timeseries("API latency", "95 % of calls were answered in less than this time.", "s",
                    Query(quantile(0.95, "lockstep_operator_api_call_seconds", by="verb"),
                          "{{verb}}")),
-        timeseries("Decisions",
-                   "99 % of jobs waited for their turn, and were decided, in less than this.", "s",
+        timeseries("Decision time",
+                   "99 % of jobs waited in the queue, and were decided, in less than this time.",
+                   "s",
                    Query(quantile(0.99, "lockstep_operator_queue_wait_seconds"), "queue"),
                    Query(quantile(0.99, "lockstep_operator_reconcile_seconds"), "decision")),
         timeseries("Restarts by class",
-                   "Gangs started again and machines replaced, as the operator charges them: to "
-                   "maxRestarts (application), maxMachineReplacements (infrastructure), or to "
-                   "nothing (stopped).", "short",
+                   "Restarts of gangs, and of ranks alone, by class of cause. application counts "
+                   "against maxRestarts, infrastructure against maxMachineReplacements, and "
+                   "stopped (on request) against no budget.", "short",
                    Query(f"sum by (cause) (increase(lockstep_operator_restarts_total[{RATE}]))",
                          "{{cause}}"), bars=True, stacked="normal", decimals=0),
-        timeseries("Watches begun again",
-                   "A watch ends every few minutes by itself; many a minute mean trouble with the "
-                   "API server.", "short",
+        timeseries("Watch restarts",
+                   "Every watch ends by itself after a few minutes. Many restarts a minute mean "
+                   "trouble with the API server.", "short",
                    Query("sum by (resource)"
                          f" (increase(lockstep_operator_watch_restarts_total[{RATE}]))",
                          "{{resource}}"), bars=True, stacked="normal", decimals=0),
-        state_timeline("Who leads", "Which operator holds the Lease.",
+        state_timeline("Leader", "The operator that holds the Lease.",
                        Query("max by (instance) (lockstep_operator_leader)", "{{instance}}"),
                        {0: State("follows", "#545766"), 1: State("leads", "green")}),
     ])

@@ -1,9 +1,9 @@
-"""Panels of GPUs for the pods of one job: from NVIDIA's DCGM exporter, or where it does not tell
-of a machine, from what the ranks report of their own GPUs, as the built-in trainer does.
+"""GPU panels for the pods of one job. Their data comes from NVIDIA's DCGM exporter. If the exporter
+has none for a machine, the panels show what its ranks report, as the built-in trainer does.
 
-The exporter names the pod that uses a GPU. Scraped with `honorLabels: true` that name is in
-`namespace` and `pod`; else Prometheus, which puts the exporter's own pod there, keeps it as
-`exported_namespace` and `exported_pod`. The queries take both.
+The exporter names the pod that uses a GPU. If Prometheus scrapes it with `honorLabels: true`, that
+name is in `namespace` and `pod`. Otherwise Prometheus puts the exporter's own pod there and moves
+the name to `exported_namespace` and `exported_pod`. The queries take both.
 """
 
 from dashboards.grafana import Query, Row, timeseries
@@ -17,20 +17,21 @@ def gpus(where):
         return timeseries(title, description, unit, Query(query, _LEGEND), **options)
 
     return Row("GPUs (from NVIDIA's DCGM exporter, or the built-in trainer)", [
-        panel("GPU utilization", "Share of time in which some kernel ran. High also when ranks "
-              "wait in a collective: see tensor cores.", "percentunit", "DCGM_FI_DEV_GPU_UTIL",
+        panel("GPU utilization", "Share of time in which any kernel ran. It is also high while "
+              "ranks wait in a collective: compare with tensor cores.", "percentunit",
+              "DCGM_FI_DEV_GPU_UTIL",
               " / 100", "gpu_utilization", max=1),
-        panel("Tensor cores active", "Share of cycles in which tensor cores worked: what the GPU "
-              "did for training.", "percentunit", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", max=1),
-        panel("GPU memory", "Used memory of each GPU.", "bytes", "DCGM_FI_DEV_FB_USED",
+        panel("Tensor cores active", "Share of cycles in which tensor cores worked. It shows the "
+              "work for training.", "percentunit", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", max=1),
+        panel("GPU memory", "Memory in use on each GPU.", "bytes", "DCGM_FI_DEV_FB_USED",
               " * 1024 * 1024", "gpu_memory_bytes"),
-        panel("Power", "What each GPU draws. One that draws less than its neighbours waits for "
-              "them, or is throttled.", "watt", "DCGM_FI_DEV_POWER_USAGE",
+        panel("Power", "Power draw of each GPU. A GPU that draws less than the others waits for "
+              "them or is throttled.", "watt", "DCGM_FI_DEV_POWER_USAGE",
               reported="gpu_power_watts"),
-        panel("Temperature", "Of each GPU's chip.", "celsius", "DCGM_FI_DEV_GPU_TEMP",
+        panel("Temperature", "Temperature of each GPU chip.", "celsius", "DCGM_FI_DEV_GPU_TEMP",
               reported="gpu_temperature_celsius"),
-        panel("Last XID error", "Number of the driver's last error of each GPU; 0: none. "
-              "NVIDIA's table of XID errors says what each means.", "none",
+        panel("Last XID error", "Number of each GPU's last driver error; 0: none. "
+              "NVIDIA's table of XID errors explains the numbers.", "none",
               "DCGM_FI_DEV_XID_ERRORS", reported="gpu_xid"),
     ], collapsed=True)
 
@@ -47,7 +48,7 @@ def _of_the_job(metric, where):
 
 
 def _of_the_ranks(name, where):
-    """What ranks report of their GPUs under this name, with the same labels."""
+    """What ranks report about their GPUs under this name, with the same labels."""
     of_each = f'max by (machine, rank) (lockstep_reported{{name="{name}",{where}}})'
     labelled = f'label_replace({of_each}, "gpu", "of rank $1", "rank", "(.+)")'
     return f"max by (machine, gpu) ({labelled})"

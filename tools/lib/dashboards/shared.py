@@ -1,4 +1,4 @@
-"""Panels that both dashboards have: of the jobs that `where`, a label selector, takes."""
+"""Panels that both dashboards have, for the jobs that match the label selector `where`."""
 
 from dashboards.grafana import Query, State, bar_gauge, stat, timeseries
 
@@ -42,8 +42,8 @@ GOODPUT_COLORS = [(None, "red"), (0.8, "orange"), (0.95, "green")]
 def restarts(where, width=8):
     return timeseries(
         "Restarts by cause",
-        "How often gangs were started again, by what ended the generation before. "
-        "StopRequested is a suspend, a drain or a new size, and no failure.", "short",
+        "Restarts of gangs, by the cause that ended the previous generation. "
+        "StopRequested is a suspend, a drain or a new size. It is no failure.", "short",
         Query(f"sum by (cause) (increase(lockstep_restarts_total{{{where}}}[{RATE}])) > 0",
               "{{cause}}"),
         width=width, bars=True, stacked="normal", noValue="none", decimals=0)
@@ -53,7 +53,7 @@ def time_between_failures(where, width=8):
     failures = f'increase(lockstep_restarts_total{{cause!="StopRequested",{where}}}[{RANGE}])'
     return stat(
         "Time between failures",
-        "MTBF: the job's time in this range, divided by the restarts in it that nobody asked for.",
+        "MTBF: the job's time in this range, divided by its restarts without a request.",
         "s",
         Query(f"sum(increase({GOODPUT}{{{where}}}[{RANGE}])) / (sum({failures}) > 0)",
               instant=True), width=width, noValue="no failure")
@@ -63,9 +63,10 @@ def recovery_quantiles(where, width=8):
     return bar_gauge(
         "Recovery by phase",
         "Parts of the recoveries in this time range. detect: from the failure to the order to "
-        "stop; stop: until all processes are dead; spawn: from the next generation's announcement "
-        "until all of its processes run; first_step: until the first step is reported. Waiting for "
-        "a machine or a backoff lies between stop and spawn and is goodput's waiting.", "s",
+        "stop. stop: until all processes are dead. spawn: from the announcement of the next "
+        "generation until all of its processes run. first_step: until the first step is reported. "
+        "Waiting for a machine or a backoff is between stop and spawn; goodput counts it as "
+        "waiting.", "s",
         Query(quantile(0.5, "lockstep_recovery_seconds", where, "phase", RANGE),
               "{{phase}}, median", instant=True),
         Query(quantile(0.95, "lockstep_recovery_seconds", where, "phase", RANGE),
@@ -75,8 +76,8 @@ def recovery_quantiles(where, width=8):
 def recovery_over_time(where, width=8):
     return timeseries(
         "Recovery over time",
-        "Mean length of each part of the recoveries that ended at that time; empty where there "
-        "was none.", "s",
+        "Mean length of each part of the recoveries that ended at that time. Empty without a "
+        "recovery.", "s",
         Query(mean("lockstep_recovery_seconds", where, "phase"), "{{phase}}"),
         width=width, bars=True, stacked="normal")
 
@@ -84,10 +85,10 @@ def recovery_over_time(where, width=8):
 def goodput_by_state(where, width=8):
     return timeseries(
         "Where the time goes",
-        "productive: steps that were never done before. lost: steps done again after a restart. "
-        "restart: stopping, starting and preparing the first step. waiting: machines are missing, "
-        "a backoff or an old lease runs, or the job is suspended. checkpoint: a process waits for "
-        "the answer to its commit.", "percentunit",
+        "productive: new steps. lost: steps repeated after a restart. restart: stopping, "
+        "starting and preparing the first step. waiting: a machine is missing, a backoff or an "
+        "old lease has not ended, or the job is suspended. checkpoint: a process waits for the "
+        "answer to its commit.", "percentunit",
         Query(f"sum by (state) (rate({GOODPUT}{{{where}}}[{RATE}]))"
               f" / ignoring (state) group_left sum (rate({GOODPUT}{{{where}}}[{RATE}]))",
               "{{state}}"),
@@ -97,7 +98,7 @@ def goodput_by_state(where, width=8):
 def lost_steps(where, by, width=8):
     return timeseries(
         "Lost steps",
-        "Steps that had been done and were done again, because their results were lost with a "
-        "generation. As exact as reports are frequent.", "short",
+        "Repeated steps, because their results were lost with a generation. The count is as exact "
+        "as the reports are frequent.", "short",
         Query(f"sum by ({by}) (increase(lockstep_lost_steps_total{{{where}}}[{RATE}]))",
               f"{{{{{by}}}}}"), width=width, bars=True, decimals=0)

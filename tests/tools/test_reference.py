@@ -1,0 +1,38 @@
+"""The reference pages name what the code can say: exit codes, events, conditions and their reasons."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs/reference"
+WORD = re.compile(r'"([A-Z][a-z]\w+)"')
+
+
+def calls(function, *folders):
+    """The text of each call of a function in the C++ of these folders, up to its semicolon."""
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", *(f"{folder}/*.cc" for folder in folders)],
+                           capture_output=True, text=True, check=True).stdout.split()
+    for name in names:
+        yield from re.findall(rf"\b{function}\((.*?);", (ROOT / name).read_text(), re.DOTALL)
+
+
+def named(page):
+    """What a page has in backticks."""
+    return set(re.findall(r"`([^`\n]+)`", (PAGES / page).read_text()))
+
+
+def test_exit_codes_page_has_every_code():
+    codes = set(re.findall(r"kExit\w+ = (\d+);", (ROOT / "core/exit_codes.h").read_text())) - {"128"}
+    page = (PAGES / "exit-codes.md").read_text()
+    assert {code for code in codes if not re.search(rf"^\| {code}\b", page, re.MULTILINE)} == set()
+    assert len(codes) > 10
+
+
+@pytest.mark.parametrize("function, least", [("AddEvent", 20), ("SetCondition", 15)])
+def test_events_page_has_every_reason(function, least):
+    words = {word for call in calls(function, "operator", "core") for word in WORD.findall(call)}
+    assert words - named("events.md") == set()
+    assert len(words) >= least
