@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "core/exit_codes.h"
@@ -38,23 +39,19 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
                                           const Message& message) {
   if (phase_ == CoordinatorPhase::kDone) return {};
   CheckLease(now);
-  if (const auto* hello = std::get_if<Hello>(&message)) {
-    Handle(now, connection, *hello);
-    return Step(now);
-  }
   Slot* slot = roster_.Of(connection);
-  if (slot == nullptr) {
-    actions_.emplace_back(
-        CloseConnection{connection, std::string(NameOf(message)) + " before HELLO"});
-    return Step(now);
-  }
   std::visit(
-      [&](const auto& body) {
-        if constexpr (requires { Handle(now, *slot, body); }) {
+      [&]<typename Body>(const Body& body) {
+        if constexpr (std::is_same_v<Body, Hello>) {
+          Handle(now, connection, body);
+        } else if (slot == nullptr) {
+          actions_.emplace_back(
+              CloseConnection{connection, std::string(Body::kKind.name) + " before HELLO"});
+        } else if constexpr (Body::kKind.receiver != Receiver::kMember) {
           Handle(now, *slot, body);
         } else {
           actions_.emplace_back(CloseConnection{
-              connection, std::string(NameOf(message)) + " is not for a coordinator"});
+              connection, std::string(Body::kKind.name) + " is not for a coordinator"});
         }
       },
       message);

@@ -51,10 +51,10 @@ MemberActions Member::OnDisconnected(Time now) {
 MemberActions Member::OnMessage(Time now, const Message& message) {
   if (Holds(Rule::kLapsedLeaseStaysLapsed)) Begin(now);
   std::visit(
-      [this, now](const auto& body) {
-        if constexpr (requires { Handle(now, body); }) {
+      [this, now]<typename Body>(const Body& body) {
+        if constexpr (Body::kKind.receiver != Receiver::kCoordinator) {
           // Machine 0 waits for acknowledgements, and must not look silent meanwhile.
-          constexpr bool kHeartbeat = std::is_same_v<std::decay_t<decltype(body)>, Ping>;
+          constexpr bool kHeartbeat = std::is_same_v<Body, Ping>;
           if (kHeartbeat || phase() != MemberPhase::kExiting) Handle(now, body);
         } else {
           actions_.emplace_back(Disconnect{"the peer sent a message that only members send"});

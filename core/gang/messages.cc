@@ -1,7 +1,6 @@
 #include "core/gang/messages.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <concepts>
 #include <type_traits>
@@ -189,13 +188,7 @@ bool MayHaveLiveRanks(MemberPhase phase) {
 }
 
 const char* NameOf(const Message& message) {
-  static constexpr std::array<const char*, std::variant_size_v<Message>> kNames = {
-      "HELLO",        "PONG",    "REPORT",     "STOP_REQUEST", "COMMIT_REQUEST", "PROGRESS",
-      "VERDICT_ACK",  "WELCOME", "REFUSED",    "PING",         "START",          "STOP",
-      "COMMIT_REPLY", "VERDICT", "MEMORY",     "FETCH_FAILED", "PERSISTED",      "FETCH",
-      "KEEP",         "PERSIST", "DISMISS",    "MEASURE",      "MEASURED",       "RUN",
-      "RAN",          "FENCE",   "FENCE_MORE", "TRY_PORTS",    "PORTS_TRIED",    "START_AGAIN"};
-  return kNames.at(message.index());
+  return std::visit([]<typename Body>(const Body&) { return Body::kKind.name; }, message);
 }
 
 std::string Encode(const Message& message) {

@@ -175,9 +175,19 @@ struct MemoryPart {
   friend auto operator<=>(const MemoryPart&, const MemoryPart&) = default;
 };
 
+// Each message names itself and who receives it. Member::OnMessage and Coordinator::OnMessage do
+// not compile unless they handle every message that they receive, and close the connection on
+// others.
+enum class Receiver : uint8_t { kCoordinator, kMember, kBoth };
+struct MessageKind {
+  const char* name;
+  Receiver receiver;
+};
+
 // ---- member to coordinator ----
 
 struct Hello {
+  static constexpr MessageKind kKind{"HELLO", Receiver::kCoordinator};
   std::string job_uid;
   uint32_t machine = 0;
   uint32_t attempt = 0;
@@ -196,6 +206,7 @@ struct Hello {
 };
 
 struct Pong {
+  static constexpr MessageKind kKind{"PONG", Receiver::kCoordinator};
   Time ping_sent{};  // of the PING answered
   Time now{};        // the member's clock
   Generation generation;
@@ -203,15 +214,18 @@ struct Pong {
 };
 
 struct ReportMessage {
+  static constexpr MessageKind kKind{"REPORT", Receiver::kCoordinator};
   Report report;
 };
 
 struct StopRequest {
+  static constexpr MessageKind kKind{"STOP_REQUEST", Receiver::kCoordinator};
   StopReason reason = StopReason::kDraining;
   Duration grace{};
 };
 
 struct CommitRequest {
+  static constexpr MessageKind kKind{"COMMIT_REQUEST", Receiver::kCoordinator};
   uint64_t id = 0;  // chosen by the member
   Generation generation;
   bool memory = false;       // this machine's part of a checkpoint in memory
@@ -237,28 +251,33 @@ struct RankProgress {
 };
 
 struct Progress {
+  static constexpr MessageKind kKind{"PROGRESS", Receiver::kCoordinator};
   Generation generation;
   std::vector<RankProgress> ranks;
 };
 
 struct VerdictAck {
+  static constexpr MessageKind kKind{"VERDICT_ACK", Receiver::kCoordinator};
   Generation generation;
 };
 
 // All that this machine holds of checkpoints in memory.
 struct Memory {
+  static constexpr MessageKind kKind{"MEMORY", Receiver::kCoordinator};
   std::string address;  // IP:PORT, where others get it from
   std::vector<MemoryPart> parts;
 };
 
 // It could not be got; whoever asked says where else it is.
 struct FetchFailed {
+  static constexpr MessageKind kKind{"FETCH_FAILED", Receiver::kCoordinator};
   MemoryPart part;
   std::string reason;
 };
 
 // What PERSIST asked for is done, unless `error` says why not.
 struct Persisted {
+  static constexpr MessageKind kKind{"PERSISTED", Receiver::kCoordinator};
   CheckpointId id;
   std::string error;
   CheckpointId to = {};                 // as PERSIST said
@@ -267,6 +286,7 @@ struct Persisted {
 
 // What MEASURE asked for, as far as it could be had.
 struct Measured {
+  static constexpr MessageKind kKind{"MEASURED", Receiver::kCoordinator};
   uint64_t id = 0;                    // as MEASURE said
   bool linked = false;                // likewise
   Figures figures;                    // of the machine alone
@@ -278,6 +298,7 @@ struct Measured {
 
 // What TRY_PORTS asked.
 struct PortsTried {
+  static constexpr MessageKind kKind{"PORTS_TRIED", Receiver::kCoordinator};
   Generation generation;
   uint32_t first = 0;  // as TRY_PORTS said
   uint32_t taken = 0;  // the first of them on which something listens here; 0: all are free
@@ -286,6 +307,7 @@ struct PortsTried {
 // ---- coordinator to member ----
 
 struct Welcome {
+  static constexpr MessageKind kKind{"WELCOME", Receiver::kMember};
   uint32_t machine0_attempt = 0;  // the coordinator's
   Counters counters;
 };
@@ -306,6 +328,7 @@ inline constexpr auto kEnumNames<RefusalCode> =
                                           {RefusalCode::kReplaced, "Replaced"}});
 
 struct Refused {
+  static constexpr MessageKind kKind{"REFUSED", Receiver::kMember};
   RefusalCode code = RefusalCode::kWrongJob;
   std::string reason;
 };
@@ -319,6 +342,7 @@ struct LeaseGrant {
 };
 
 struct Ping {
+  static constexpr MessageKind kKind{"PING", Receiver::kMember};
   Time sent{};  // the coordinator's clock; strictly increasing
   uint32_t machine0_attempt = 0;
   LeaseGrant lease;
@@ -332,6 +356,7 @@ struct MachinePorts {
 };
 
 struct Start {
+  static constexpr MessageKind kKind{"START", Receiver::kMember};
   Generation generation;
   std::string master_address;  // an IP
   uint32_t master_port = 0;
@@ -351,6 +376,7 @@ struct Start {
 };
 
 struct Stop {
+  static constexpr MessageKind kKind{"STOP", Receiver::kMember};
   Generation generation;
   StopReason reason = StopReason::kFailure;
   Duration grace{};     // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
@@ -359,6 +385,7 @@ struct Stop {
 };
 
 struct CommitReply {
+  static constexpr MessageKind kKind{"COMMIT_REPLY", Receiver::kMember};
   uint64_t id = 0;
   bool granted = false;
   uint32_t number = 0;  // of this commit in its generation, from 1
@@ -366,6 +393,7 @@ struct CommitReply {
 };
 
 struct Verdict {
+  static constexpr MessageKind kKind{"VERDICT", Receiver::kMember};
   Generation generation;
   uint32_t exit_code = 0;  // 0, 70, 77 or 78
   Failure failure;         // of a success the last one that was overcome, or cause kNone
@@ -374,18 +402,21 @@ struct Verdict {
 
 // Get this part from the agent at that address, and hold it.
 struct Fetch {
+  static constexpr MessageKind kKind{"FETCH", Receiver::kMember};
   MemoryPart part;
   std::string address;
 };
 
 // All that is older than the last of these, and none of them, is dropped.
 struct Keep {
+  static constexpr MessageKind kKind{"KEEP", Receiver::kMember};
   std::vector<CheckpointId> ids;
 };
 
 // Write these machines' parts, as held here, to the checkpoint folder, below the commit `to`;
 // PERSISTED follows.
 struct Persist {
+  static constexpr MessageKind kKind{"PERSIST", Receiver::kMember};
   CheckpointId id;
   CheckpointId to;
   std::string name;
@@ -395,6 +426,7 @@ struct Persist {
 
 // Whoever got SIGTERM and stayed for what it holds may leave.
 struct Dismiss {
+  static constexpr MessageKind kKind{"DISMISS", Receiver::kMember};
   Generation generation;  // the last that was prepared
 };
 
@@ -408,6 +440,7 @@ struct Partner {
 // Measure while no rank runs; MEASURED follows. First the machine alone, and be there for partners;
 // then, `linked`, the links with these, one after the other.
 struct Measure {
+  static constexpr MessageKind kKind{"MEASURE", Receiver::kMember};
   uint64_t id = 0;  // of the two steps together
   bool linked = false;
   bool alone = true;  // not `linked`: measure products, memory and disk, too
@@ -417,6 +450,7 @@ struct Measure {
 // Run this, by a shell, on that machine as a process of the generation; RAN follows. Machine 0's
 // member asks for it, and the coordinator hands it on; it is said again where it may be lost.
 struct Run {
+  static constexpr MessageKind kKind{"RUN", Receiver::kBoth};
   Generation generation;
   uint64_t id = 0;  // chosen by machine 0's member, and its own in the generation
   uint32_t machine = 0;
@@ -427,6 +461,7 @@ inline constexpr size_t kMaxRunCommand = size_t{8} * 1024;
 
 // What RUN asked for has ended, or never began. It goes back the same way.
 struct Ran {
+  static constexpr MessageKind kKind{"RAN", Receiver::kBoth};
   Generation generation;
   uint64_t id = 0;
   uint32_t machine = 0;
@@ -448,6 +483,7 @@ struct TableEntry {
 // since the last. To it: so do all machines', and these are everybody's. In parts, from 0, of which
 // the coordinator sends one at a time (core/gang/fence.h).
 struct Fence {
+  static constexpr MessageKind kKind{"FENCE", Receiver::kBoth};
   Generation generation;
   uint32_t number = 0;  // from 1
   uint32_t part = 0;
@@ -457,6 +493,7 @@ struct Fence {
 
 // From a member: this part, too.
 struct FenceMore {
+  static constexpr MessageKind kKind{"FENCE_MORE", Receiver::kCoordinator};
   Generation generation;
   uint32_t number = 0;
   uint32_t part = 0;
@@ -464,6 +501,7 @@ struct FenceMore {
 
 // Look whether these ports are free, while no rank runs; PORTS_TRIED follows.
 struct TryPorts {
+  static constexpr MessageKind kKind{"TRY_PORTS", Receiver::kMember};
   Generation generation;  // that is to have them
   uint32_t first = 0;
   uint32_t count = 0;
@@ -471,6 +509,7 @@ struct TryPorts {
 
 // Start this rank again, alone, in the generation that runs. What is told twice is done once.
 struct StartAgain {
+  static constexpr MessageKind kKind{"START_AGAIN", Receiver::kMember};
   Generation generation;
   uint32_t rank = 0;
   Time died{};  // the `at` of the death in the REPORT that this answers
