@@ -348,53 +348,56 @@ Time Agent::Now() {
   return BootTime();
 }
 
-void Agent::Do(core::MemberActions actions) {
-  for (core::MemberAction& action : actions) {
-    if (auto* send = std::get_if<core::SendToCoordinator>(&action)) {
-      if (std::holds_alternative<core::ReportMessage>(send->message)) ++member_version_;
-      gang_->Send(send->message);
-    } else if (auto* disconnect = std::get_if<core::Disconnect>(&action)) {
-      Log(disconnect->reason);
-      gang_->Reconnect(disconnect->reason);
-    } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
-      Start(*spawn);
-    } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
-      if (!stop->spared.empty()) rejoin_->OnEnded(stop->spared);
-      ranks_->Stop(stop->generation, stop->kill_at, stop->spared);
-    } else if (auto* lease = std::get_if<core::SetLease>(&action)) {
-      guard_->SetLeaseEnd(lease->end);
-    } else if (auto* answer = std::get_if<core::AnswerCommit>(&action)) {
-      commits_->OnAnswer(*answer);
-    } else if (auto* fetch = std::get_if<core::FetchPart>(&action)) {
-      memory_->Fetch(fetch->fetch);
-    } else if (auto* drop = std::get_if<core::DropParts>(&action)) {
-      memory_->Drop(drop->parts);
-    } else if (auto* persist = std::get_if<core::PersistPart>(&action)) {
-      Persist(persist->persist);
-    } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
-      Leave(*exit);
-    } else if (auto* collect = std::get_if<core::CollectEvidence>(&action)) {
-      evidence_->Collect(collect->generation, RankProcesses(), collect->until,
-                         [this, generation = collect->generation](auto places) {
-                           Do(member_->OnEvidence(Now(), generation, std::move(places)));
-                         });
-    } else if (auto* measure = std::get_if<core::MeasureMachine>(&action)) {
-      measurer_->Measure(measure->measure);
-    } else if (auto* run = std::get_if<core::RunCommand>(&action)) {
-      ranks_->Run(run->run);
-    } else if (auto* ran = std::get_if<core::AnswerRun>(&action)) {
-      runs_->OnAnswer(*ran);
-    } else if (auto* fence = std::get_if<core::DeliverFence>(&action)) {
-      ranks_->DeliverFence(*fence);
-    } else if (auto* probe = std::get_if<core::ProbePorts>(&action)) {
-      const auto& [generation, first, count] = probe->ports;
-      Do(member_->OnPortsTried(Now(), {generation, first, FirstTakenPort(first, count)}));
-    } else if (auto* again = std::get_if<core::SpawnAgain>(&action)) {
-      ranks_->StartAgain(again->generation, again->rank, again->lease_end);
-    } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
-      Log(log->line);
-    }
+// Carries out an action of the member: one operator() for each kind, so that a new one doesn't
+// compile before it is written here.
+struct Agent::ActionVisitor {
+  Agent& agent;
+
+  void operator()(const core::SendToCoordinator& send) const {
+    if (std::holds_alternative<core::ReportMessage>(send.message)) ++agent.member_version_;
+    agent.gang_->Send(send.message);
   }
+  void operator()(const core::Disconnect& disconnect) const {
+    agent.Log(disconnect.reason);
+    agent.gang_->Reconnect(disconnect.reason);
+  }
+  void operator()(const core::Spawn& spawn) const { agent.Start(spawn); }
+  void operator()(const core::SpawnAgain& again) const {
+    agent.ranks_->StartAgain(again.generation, again.rank, again.lease_end);
+  }
+  void operator()(const core::StopProcesses& stop) const {
+    if (!stop.spared.empty()) agent.rejoin_->OnEnded(stop.spared);
+    agent.ranks_->Stop(stop.generation, stop.kill_at, stop.spared);
+  }
+  void operator()(const core::SetLease& lease) const { agent.guard_->SetLeaseEnd(lease.end); }
+  void operator()(const core::AnswerCommit& answer) const { agent.commits_->OnAnswer(answer); }
+  void operator()(const core::FetchPart& fetch) const { agent.memory_->Fetch(fetch.fetch); }
+  void operator()(const core::DropParts& drop) const { agent.memory_->Drop(drop.parts); }
+  void operator()(const core::PersistPart& persist) const { agent.Persist(persist.persist); }
+  void operator()(const core::ExitAgent& exit) const { agent.Leave(exit); }
+  void operator()(const core::CollectEvidence& collect) const {
+    agent.evidence_->Collect(
+        collect.generation, agent.RankProcesses(), collect.until,
+        [&agent = agent, generation = collect.generation](auto places) {
+          agent.Do(agent.member_->OnEvidence(agent.Now(), generation, std::move(places)));
+        });
+  }
+  void operator()(const core::MeasureMachine& measure) const {
+    agent.measurer_->Measure(measure.measure);
+  }
+  void operator()(const core::RunCommand& run) const { agent.ranks_->Run(run.run); }
+  void operator()(const core::AnswerRun& ran) const { agent.runs_->OnAnswer(ran); }
+  void operator()(const core::DeliverFence& fence) const { agent.ranks_->DeliverFence(fence); }
+  void operator()(const core::ProbePorts& probe) const {
+    const auto& [generation, first, count] = probe.ports;
+    agent.Do(agent.member_->OnPortsTried(agent.Now(),
+                                         {generation, first, FirstTakenPort(first, count)}));
+  }
+  void operator()(const core::MemberLog& log) const { agent.Log(log.line); }
+};
+
+void Agent::Do(core::MemberActions actions) {
+  for (const core::MemberAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_->WakeAt(member_->NextWake());
   if (status_) status_->Notify();
 }
@@ -428,34 +431,47 @@ void Agent::Start(const core::Spawn& spawn) {
 
 // ---- what processes say ----
 
-void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
-  if (const auto* report = std::get_if<ProgressReport>(&message)) {
-    const uint32_t per_machine = member_->config().processes;
-    if (report->rank / per_machine != member_->first_rank() / per_machine) return;
-    Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
-    if (report->step > 0) ranks_->OnStep(report->rank);
-  } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
-    commits_->OnQuestion(client, *question);
-  } else if (const auto* evidence = std::get_if<EvidenceQuestion>(&message)) {
-    evidence_->Answer(member_->generation(), RankProcesses(),
-                      [this, client, id = evidence->id](const Result<std::string>& file) {
-                        progress_->Answer(client, EvidenceAnswer(id, file));
-                      });
-  } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
-    progress_->Answer(client, LatestAnswer(latest->id, resume_));
-  } else if (const auto* run = std::get_if<RunQuestion>(&message)) {
-    runs_->OnQuestion(client, *run);
-  } else if (const auto* rejoins = std::get_if<RejoinQuestion>(&message)) {
-    rejoin_->OnQuestion(client, *rejoins);
-  } else if (const auto* left = std::get_if<LeftQuestion>(&message)) {
-    rejoin_->OnQuestion(client, *left);
-  } else if (const auto* place = std::get_if<PlaceReport>(&message)) {
-    if (place->generation != member_->generation().ToString()) return;
-    Do(member_->OnPlace(Now(), {place->rank, place->place}));
-  } else if (const auto* done = std::get_if<DoneReport>(&message)) {
-    ranks_->OnDone(*done);
-    progress_->Answer(client, DoneAnswer(done->id));
+// Answers what a process says, likewise.
+struct Agent::ProgressVisitor {
+  Agent& agent;
+  ProgressSocket::ClientId client;
+
+  void operator()(const ProgressReport& report) const {
+    const uint32_t per_machine = agent.member_->config().processes;
+    if (report.rank / per_machine != agent.member_->first_rank() / per_machine) return;
+    agent.Do(agent.member_->OnProgress(agent.Now(), agent.rank_metrics_->OnReport(report)));
+    if (report.step > 0) agent.ranks_->OnStep(report.rank);
   }
+  void operator()(const CommitQuestion& question) const {
+    agent.commits_->OnQuestion(client, question);
+  }
+  void operator()(const EvidenceQuestion& evidence) const {
+    agent.evidence_->Answer(
+        agent.member_->generation(), agent.RankProcesses(),
+        [&agent = agent, client = client, id = evidence.id](const Result<std::string>& file) {
+          agent.progress_->Answer(client, EvidenceAnswer(id, file));
+        });
+  }
+  void operator()(const LatestQuestion& latest) const {
+    agent.progress_->Answer(client, LatestAnswer(latest.id, agent.resume_));
+  }
+  void operator()(const RunQuestion& run) const { agent.runs_->OnQuestion(client, run); }
+  void operator()(const RejoinQuestion& rejoins) const {
+    agent.rejoin_->OnQuestion(client, rejoins);
+  }
+  void operator()(const LeftQuestion& left) const { agent.rejoin_->OnQuestion(client, left); }
+  void operator()(const PlaceReport& place) const {
+    if (place.generation != agent.member_->generation().ToString()) return;
+    agent.Do(agent.member_->OnPlace(agent.Now(), {place.rank, place.place}));
+  }
+  void operator()(const DoneReport& done) const {
+    agent.ranks_->OnDone(done);
+    agent.progress_->Answer(client, DoneAnswer(done.id));
+  }
+};
+
+void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
+  std::visit(ProgressVisitor{*this, client}, message);
 }
 
 std::vector<RankProcess> Agent::RankProcesses() const {

@@ -77,6 +77,9 @@ class Agent {
   Status OpenServers();
 
   Time Now();
+  struct ActionVisitor;
+  struct ProgressVisitor;
+
   void Do(core::MemberActions actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   std::vector<RankProcess> RankProcesses() const;

@@ -72,42 +72,49 @@ void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
   Do(coordinator_.OnMessage(BootTime(), id, message));
 }
 
-void CoordinatorHost::Do(core::CoordinatorActions actions) {
-  for (core::CoordinatorAction& action : actions) {
-    if (auto* send = std::get_if<core::SendTo>(&action)) {
-      metrics_.OnSaid(send->message);
-      if (send->connection == kLocal) {
-        loop_->Post(lifetime_.Guard(
-            [this, message = std::move(send->message)] { own_.on_message(message); }));
-      } else if (auto it = members_.find(send->connection); it != members_.end()) {
-        it->second->Send(core::Encode(send->message));
-      }
-    } else if (auto* close = std::get_if<core::CloseConnection>(&action)) {
-      if (auto it = members_.find(close->connection); it != members_.end()) {
-        it->second->Close(close->reason);
-      }
-    } else if (auto* prepare = std::get_if<core::PrepareGeneration>(&action)) {
-      Prepare(prepare->generation);
-    } else if (auto* ports = std::get_if<core::FindPorts>(&action)) {
-      FindPorts(*ports);
-    } else if (auto* finish = std::get_if<core::FinishPersisting>(&action)) {
-      files_->Run(
-          [volume = *volume_, work = volume_->PersistDir(finish->to, finish->id), to = finish->to,
-           name = finish->name, machines = coordinator_.config().machines] {
-            return volume.FinishPersisting(work, to, name, machines);
-          },
-          lifetime_.Guard([this, to = finish->to](const Status& done) {
-            Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
-          }));
-    } else if (auto* exit = std::get_if<core::ExitCoordinator>(&action)) {
-      handlers_.on_exit(*exit);
-    } else if (auto* log = std::get_if<core::CoordinatorLog>(&action)) {
-      log_(log->line);
+// Carries out an action of the coordinator: one operator() for each kind, so that a new one doesn't
+// compile before it is written here.
+struct CoordinatorHost::ActionVisitor {
+  CoordinatorHost& host;
+
+  void operator()(core::SendTo& send) const {
+    host.metrics_.OnSaid(send.message);
+    if (send.connection == kLocal) {
+      host.loop_->Post(host.lifetime_.Guard(
+          [&host = host, message = std::move(send.message)] { host.own_.on_message(message); }));
+    } else if (auto it = host.members_.find(send.connection); it != host.members_.end()) {
+      it->second->Send(core::Encode(send.message));
     }
   }
+  void operator()(const core::CloseConnection& close) const {
+    const auto it = host.members_.find(close.connection);
+    if (it != host.members_.end()) it->second->Close(close.reason);
+  }
+  void operator()(const core::PrepareGeneration& prepare) const {
+    host.Prepare(prepare.generation);
+  }
+  void operator()(const core::FindPorts& ports) const { host.FindPorts(ports); }
+  void operator()(const core::FinishPersisting& finish) const { host.FinishPersisting(finish); }
+  void operator()(const core::ExitCoordinator& exit) const { host.handlers_.on_exit(exit); }
+  void operator()(const core::CoordinatorLog& log) const { host.log_(log.line); }
+};
+
+void CoordinatorHost::Do(core::CoordinatorActions actions) {
+  for (core::CoordinatorAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_.WakeAt(coordinator_.NextWake());
   metrics_.OnChange();
   handlers_.on_change();
+}
+
+void CoordinatorHost::FinishPersisting(const core::FinishPersisting& finish) {
+  files_->Run(
+      [volume = *volume_, work = volume_->PersistDir(finish.to, finish.id), to = finish.to,
+       name = finish.name, machines = coordinator_.config().machines] {
+        return volume.FinishPersisting(work, to, name, machines);
+      },
+      lifetime_.Guard([this, to = finish.to](const Status& done) {
+        Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
+      }));
 }
 
 void CoordinatorHost::Prepare(core::Generation generation) {

@@ -68,9 +68,12 @@ class CoordinatorHost : public GangPort {
   static constexpr core::ConnectionId kLocal = 1;
 
   void OnMessage(core::ConnectionId id, const core::Message& message);
+  struct ActionVisitor;
+
   void Do(core::CoordinatorActions actions);
   void Prepare(core::Generation generation);
   void FindPorts(const core::FindPorts& wanted);
+  void FinishPersisting(const core::FinishPersisting& finish);
   void FinishPreparing(const core::Prepared& prepared);
 
   EventLoop* loop_;
