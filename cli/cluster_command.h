@@ -46,6 +46,7 @@ struct LogsCommand {
 struct DebugCommand {
   std::string name{};  // "": what `lockstep run` runs on this computer
   std::optional<int32_t> rank{};
+  bool kernel = false;
 };
 
 struct SuspendCommand {

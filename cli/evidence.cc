@@ -1,5 +1,6 @@
 #include "cli/evidence.h"
 
+#include <algorithm>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -44,29 +45,51 @@ Result<MachineEvidence> ParseEvidence(std::string_view json) {
   return machine;
 }
 
+namespace {
+
+// Without what the kernel shows of threads. The lines between are those of LookAtRanks
+// (worker/agent/evidence/evidence.cc).
+std::string WithoutKernel(std::string_view evidence) {
+  std::string text;
+  bool stacks = false;
+  while (!evidence.empty()) {
+    const size_t size = std::min(evidence.find('\n'), evidence.size() - 1) + 1;
+    const std::string_view line = evidence.substr(0, size);
+    evidence.remove_prefix(size);
+    stacks = (stacks || line.starts_with("-- its stacks")) && !line.starts_with("== process");
+    if (stacks || !(line.starts_with("thread ") || line.starts_with("[<"))) text += line;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string EvidenceText(const std::vector<MachineEvidence>& machines,
-                         std::optional<int32_t> rank) {
+                         const EvidenceChoice& choice) {
   std::vector<core::Whereabouts> places;
   std::map<uint32_t, std::string> texts;
   std::string head;
+  bool left_out = false;
   for (const MachineEvidence& machine : machines) {
     head = core::OneLine(machine.job) + ", generation " + core::OneLine(machine.generation);
     for (const MachineEvidence::Rank& each : machine.ranks) {
       if (!each.place.empty()) places.push_back({each.rank, each.place});
-      if (rank && static_cast<uint32_t>(*rank) != each.rank) continue;
+      if (choice.rank && static_cast<uint32_t>(*choice.rank) != each.rank) continue;
+      const std::string shown = choice.kernel ? each.evidence : WithoutKernel(each.evidence);
+      left_out = left_out || shown.size() < each.evidence.size();
       texts[each.rank] = "\n--- rank " + std::to_string(each.rank) + ", machine " +
-                         std::to_string(machine.machine) + " ---\n" +
-                         core::Printable(each.evidence);
+                         std::to_string(machine.machine) + " ---\n" + core::Printable(shown);
     }
   }
   std::string out = head + ": ";
   out += places.empty() ? "no rank runs" : core::JudgeHang(places).sentence;
   out += "\n";
   for (const auto& [number, text] : texts) out += text;
+  if (left_out) out += "\n--kernel shows each thread's system call and kernel stack\n";
   return out;
 }
 
-int AskAndShow(const std::vector<std::vector<Question>>& gangs, std::optional<int32_t> rank) {
+int AskAndShow(const std::vector<std::vector<Question>>& gangs, const EvidenceChoice& choice) {
   int code = core::kExitSuccess;
   std::vector<Question> questions;
   std::vector<size_t> gang_of;
@@ -95,13 +118,17 @@ int AskAndShow(const std::vector<std::vector<Question>>& gangs, std::optional<in
     return core::kExitTrouble;
   }
   for (const std::vector<MachineEvidence>& machines : answers) {
-    if (!machines.empty()) std::cout << EvidenceText(machines, rank);
+    if (!machines.empty()) std::cout << EvidenceText(machines, choice);
   }
   return code;
 }
 
-int DebugHere(const DebugCommand& command) {
-  const std::vector<std::vector<std::string>> runs = place::AgentFoldersOfRuns();
+std::optional<int> DebugHere(const DebugCommand& command) {
+  std::vector<place::RunUnderWay> runs = place::RunsUnderWay();
+  if (!command.name.empty()) {
+    std::erase_if(runs, [&](const place::RunUnderWay& run) { return run.job != command.name; });
+    if (runs.empty()) return std::nullopt;
+  }
   if (runs.empty()) {
     Say("no `lockstep run` of yours is under way on this computer; of a cluster's job give its "
         "NAME");
@@ -113,13 +140,13 @@ int DebugHere(const DebugCommand& command) {
     return core::kExitTrouble;
   }
   std::vector<std::vector<Question>> gangs;
-  for (const std::vector<std::string>& folders : runs) {
+  for (const place::RunUnderWay& run : runs) {
     std::vector<Question>& questions = gangs.emplace_back();
-    for (const std::string& folder : folders) {
+    for (const std::string& folder : run.agents) {
       questions.push_back({folder, {*agent, "--evidence", folder}});
     }
   }
-  return AskAndShow(gangs, command.rank);
+  return AskAndShow(gangs, {command.rank, command.kernel});
 }
 
 }  // namespace lockstep::cli

@@ -30,15 +30,23 @@ struct MachineEvidence {
 // Invalid for what no agent says. Texts stay as they came: programs wrote them.
 Result<MachineEvidence> ParseEvidence(std::string_view json);
 
-// Who waits for whom, and then each rank's evidence, or that of `rank` alone; fit for a terminal.
-std::string EvidenceText(const std::vector<MachineEvidence>& machines, std::optional<int32_t> rank);
+// What of it is shown.
+struct EvidenceChoice {
+  std::optional<int32_t> rank = std::nullopt;  // absent: of each
+  bool kernel = false;                         // each thread's system call and kernel stack, too
+};
+
+// Who waits for whom, and then what was chosen of each rank's evidence; fit for a terminal.
+std::string EvidenceText(const std::vector<MachineEvidence>& machines,
+                         const EvidenceChoice& choice);
 
 // Asks all machines of all gangs, 16 at once, waits for each up to 40 s, and prints gang by gang.
 // Machines that give no answer are reported; the exit code then is 1.
-int AskAndShow(const std::vector<std::vector<Question>>& gangs, std::optional<int32_t> rank);
+int AskAndShow(const std::vector<std::vector<Question>>& gangs, const EvidenceChoice& choice);
 
-// Of all runs of this user on this computer.
-int DebugHere(const DebugCommand& command);
+// Of this user's runs on this computer: all of them, or those of the job that is named. Absent if
+// none is of that name.
+std::optional<int> DebugHere(const DebugCommand& command);
 
 }  // namespace lockstep::cli
 

@@ -56,7 +56,7 @@ Result<int> Debug(const ClusterAddress& where, const DebugCommand& command) {
   if (questions.empty()) {
     return Error::NotFound("trainingjob " + command.name + " has no pods that run now");
   }
-  return AskAndShow({questions}, command.rank);
+  return AskAndShow({questions}, {command.rank, command.kernel});
 }
 
 }  // namespace lockstep::cli

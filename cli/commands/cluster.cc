@@ -1,5 +1,6 @@
 // The options of the commands on clusters. The program that runs the App carries them out.
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -30,8 +31,11 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
   command->footer(kExitCodes);
   command->callback([where, what = std::move(what), invocation] {
     if constexpr (std::is_same_v<What, DebugCommand>) {
-      if (what->name.empty()) {
-        invocation->exit_code = DebugHere(*what);
+      const bool here = what->name.empty() || (where->kubeconfig.empty() &&
+                                               where->context.empty() && where->name_space.empty());
+      const std::optional<int> code = here ? DebugHere(*what) : std::nullopt;
+      if (code) {
+        invocation->exit_code = *code;
         return;
       }
     }
@@ -93,8 +97,10 @@ void AddDebug(CLI::App& app, Invocation* invocation) {
   CLI::App* command = Add(app, invocation, "debug",
                           "Show where a job's processes stand: stacks, threads, waits", what);
   command->add_option("NAME", what->name,
-                      "The TrainingJob's; without it the runs of `lockstep run` on this computer");
-  command->add_option("--rank", what->rank, "The evidence of this rank only");
+                      "A run on this computer, else a TrainingJob; without it all runs here");
+  command->add_option("--rank", what->rank, "Show this rank only");
+  command->add_flag("--kernel", what->kernel,
+                    "Show each thread's system call and kernel stack, too");
 }
 
 void AddSuspend(CLI::App& app, Invocation* invocation, const char* name, const char* description,

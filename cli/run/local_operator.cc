@@ -451,6 +451,7 @@ Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOption
   Result<RunSetup> setup =
       PrepareRun(static_cast<uint32_t>(job.spec.num_machines), options.nodes, options.agent);
   if (!setup.ok()) return setup.error();
+  setup->folder.NameJob(job.metadata.name);
   LocalOperator local_operator(job, std::move(state), options, std::move(*setup));
   return local_operator.Run();
 }

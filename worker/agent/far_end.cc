@@ -108,6 +108,7 @@ class FarEnd {
   void Configure(std::string_view json) {
     Result<core::AgentConfig> config = core::ParseAgentConfig(json);
     if (!config.ok()) return GiveUp(config.error());
+    folder_.NameJob(config->job.metadata.name);
     Result<std::string> folder = folder_.MakeAgentFolder(config->machine, config->attempt);
     if (!folder.ok()) return GiveUp(folder.error());
     config->run_dir = *folder;

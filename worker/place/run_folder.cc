@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "base/folder.h"
@@ -22,6 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "lockstep-run-";
 
+// In a run's folder: its job's name.
+constexpr const char* kJob = "job";
 // In a run's folder, and in each agent's: a link to its part of the folder on disk.
 constexpr const char* kTemporary = "tmp";
 // Bytes of TMPDIR beyond which the paths of sockets below a rank's own one would be too long.
@@ -113,6 +117,8 @@ RunFolder::~RunFolder() {
   if (!path_.empty()) RemoveRun(path_);
 }
 
+void RunFolder::NameJob(const std::string& job) const { std::ofstream(path_ + "/" + kJob) << job; }
+
 Result<std::string> RunFolder::MakeAgentFolder(uint32_t machine, uint32_t attempt) const {
   std::string folder = AgentFolder(machine, attempt);
   if (mkdir(folder.c_str(), 0700) != 0) return ErrnoError("cannot make " + folder, errno);
@@ -130,8 +136,8 @@ std::string RunFolder::AgentFolder(uint32_t machine, uint32_t attempt) const {
   return AgentFolderIn(path_, machine, attempt);
 }
 
-std::vector<std::vector<std::string>> AgentFoldersOfRuns() {
-  std::vector<std::vector<std::string>> runs;
+std::vector<RunUnderWay> RunsUnderWay() {
+  std::vector<RunUnderWay> runs;
   ForEachRun(Base(), [&runs](const fs::path& folder, bool ended) {
     if (ended) return;
     std::map<uint32_t, uint32_t> newest;  // machine -> attempt
@@ -143,9 +149,10 @@ std::vector<std::vector<std::string>> AgentFoldersOfRuns() {
       const auto attempt = ParseNumber<uint32_t>(name.substr(dot + 1));
       if (machine && attempt) newest[*machine] = std::max(newest[*machine], *attempt);
     });
-    std::vector<std::string>& agents = runs.emplace_back();
+    RunUnderWay& run = runs.emplace_back();
+    std::getline(std::ifstream(folder / kJob), run.job);
     for (const auto& [machine, attempt] : newest) {
-      agents.push_back(AgentFolderIn(folder, machine, attempt));
+      run.agents.push_back(AgentFolderIn(folder, machine, attempt));
     }
   });
   return runs;

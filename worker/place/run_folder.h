@@ -21,6 +21,8 @@ class RunFolder {
   ~RunFolder();
 
   const std::string& path() const { return path_; }
+  // For RunsUnderWay.
+  void NameJob(const std::string& job) const;
   // A new folder for one agent.
   Result<std::string> MakeAgentFolder(uint32_t machine, uint32_t attempt) const;
 
@@ -32,9 +34,13 @@ class RunFolder {
   UniqueFd lock_;
 };
 
-// Of each run of this user that is under way on this computer, the folders of its agents, the
-// newest attempt of each machine.
-std::vector<std::vector<std::string>> AgentFoldersOfRuns();
+struct RunUnderWay {
+  std::string job;                  // "": not named yet
+  std::vector<std::string> agents;  // their folders: the newest attempt of each machine
+};
+
+// This user's runs on this computer.
+std::vector<RunUnderWay> RunsUnderWay();
 
 }  // namespace lockstep::place
 

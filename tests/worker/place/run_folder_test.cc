@@ -1,6 +1,7 @@
 #include "worker/place/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +28,25 @@ TEST(RunFolder, HasAFolderForTemporaryFilesThatGoesWithIt) {
   }
   EXPECT_FALSE(fs::exists(run));
   EXPECT_FALSE(fs::exists(temporary.parent_path()));
+}
+
+TEST(RunFolder, IsFoundByItsJobsNameWhileTheRunIsUnderWay) {
+  const std::string job = "gpt-" + std::to_string(getpid());
+  const auto agents_of = [&job] {
+    std::vector<std::string> agents;
+    for (const RunUnderWay& run : RunsUnderWay()) {
+      if (run.job == job) agents = run.agents;
+    }
+    return agents;
+  };
+  {
+    Result<RunFolder> made = RunFolder::Make();
+    ASSERT_TRUE(made.ok() && made->MakeAgentFolder(0, 1).ok());
+    made->NameJob(job);
+    ASSERT_TRUE(made->MakeAgentFolder(0, 2).ok());
+    EXPECT_EQ(agents_of(), std::vector<std::string>{made->path() + "/m0.2"});
+  }
+  EXPECT_EQ(agents_of(), std::vector<std::string>{});
 }
 
 TEST(RunFolder, TakesAShorterPlaceThanATmpdirThatLeavesSocketsNoRoom) {

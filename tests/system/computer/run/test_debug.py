@@ -50,6 +50,8 @@ def test_debug_shows_current_function_of_each_local_rank_and_run_continues(tmp_p
     wait_until(all_stand, lambda: f"where all stand; last:\n{said}", patience=60)
     for rank in range(4):
         assert f"--- rank {rank}, machine {rank // 2} ---\n== process " in said
+    assert "\nthread " not in said
+    assert "\nthread " in debug("train", "--kernel")[0]  # the run's name is its program's
     alone, _ = debug("--rank", "3")
     assert "--- rank 3, machine 1 ---" in alone and "--- rank 0," not in alone
     end.touch()
