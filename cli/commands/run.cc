@@ -42,7 +42,7 @@ struct RunCommand {
   std::string hosts;
   bool local = false;
   std::string report;
-  std::string away;
+  std::string unschedulable;
   bool no_namespace = false;
   bool no_table = false;
   bool no_hints = false;
@@ -216,7 +216,8 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   options.agent = *agent;
   options.nodes = *std::move(nodes);
   options.report = report;
-  options.away = command.away.empty() ? "" : fs::absolute(command.away).string();
+  options.unschedulable =
+      command.unschedulable.empty() ? "" : fs::absolute(command.unschedulable).string();
   options.namespaces = !command.no_namespace;
   options.table = !command.no_table;
   options.verbose = command.verbose;
@@ -281,9 +282,19 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                       "password");
   command->add_flag("--local", run->local,
                     "Run all machines on this computer, though it is in a batch system's job");
-  command->add_option("--away", run->away,
-                      "A file with numbers of machines, as in 1,3-4, which find no place while it "
-                      "names them, once they are lost: to try spec.elastic");
+  command->add_option(
+      "--unschedulable", run->unschedulable,
+      "A file with numbers of machines, as in 1,3-4. While it lists a machine, that "
+      "machine gets no place at its start or once it is lost: to try spec.elastic");
+  command
+      ->add_option_function<std::string>(
+          "--away",
+          [run](const std::string& file) {
+            Say("--away is now --unschedulable; 0.3.0 drops it");
+            run->unschedulable = file;
+          },
+          "Now --unschedulable")
+      ->group("");  // not in --help
   command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
   command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes");
   command->add_flag("--no-pid-namespace", run->no_namespace,

@@ -38,7 +38,7 @@ void LocalJob::OnLostTouch(uint32_t machine, Time at) {
   unsure_until_[machine] = at + job_.spec.failure_policy.machine_lost_after;
 }
 
-void LocalJob::HoldAway(core::Members machines) { away_ = std::move(machines); }
+void LocalJob::SetUnschedulable(core::Members machines) { unschedulable_ = std::move(machines); }
 
 bool LocalJob::PredecessorsDead(uint32_t machine, Time now) const {
   const auto unsure = unsure_until_.find(machine);
@@ -129,7 +129,7 @@ LocalStep LocalJob::Decide(Time now) {
     step.events = std::move(decision.events);
     step.more = true;
   }
-  for (const uint32_t machine : machines_.Place(away_, now)) {
+  for (const uint32_t machine : machines_.Place(unschedulable_, now)) {
     step.start.push_back(machine);
     step.more = true;
   }
@@ -139,7 +139,7 @@ LocalStep LocalJob::Decide(Time now) {
   for (const control::Action& action : decision.actions) {
     if (const auto* start = std::get_if<control::StartMachine>(&action)) {
       if (!machines_.IsFree(start->machine)) continue;
-      if (away_.Contains(start->machine)) {
+      if (unschedulable_.Contains(start->machine)) {
         machines_.Waits(start->machine, start->attempt, now);
       } else {
         machines_.Started(start->machine, start->attempt, now);

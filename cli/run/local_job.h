@@ -51,7 +51,7 @@ class LocalJob {
   // noticed, what the agent started is not called dead.
   void OnLostTouch(uint32_t machine, Time at);
   // Machines that get no place from now on, once they are lost, until others are named.
-  void HoldAway(core::Members machines);
+  void SetUnschedulable(core::Members machines);
   // An agent's answer. False: of a machine 0 whose time is over.
   bool OnStatus(const core::GangStatus& status, Time at);
   // Whether machine 0 has taken desired(). True when that is news to decide on.
@@ -87,7 +87,7 @@ class LocalJob {
   std::optional<control::GangReport> coordinator_;
   std::optional<control::GangReport> member_;
   std::optional<core::DesiredState> desired_;
-  core::Members away_;
+  core::Members unschedulable_;
   std::map<uint32_t, Time> unsure_until_;  // machines whose earlier attempts may be alive
   bool accepted_ = false;                  // desired_ was
   int64_t generation_ = 1;                 // of the spec: a stop changes it

@@ -32,10 +32,10 @@ void LocalMachines::Waits(uint32_t machine, uint32_t attempt, Time at) {
   processes_.back().placed = false;
 }
 
-std::vector<uint32_t> LocalMachines::Place(const core::Members& away, Time at) {
+std::vector<uint32_t> LocalMachines::Place(const core::Members& unschedulable, Time at) {
   std::vector<uint32_t> placed;
   for (AgentProcess& process : processes_) {
-    if (process.placed || process.end || away.Contains(process.machine)) continue;
+    if (process.placed || process.end || unschedulable.Contains(process.machine)) continue;
     process.placed = true;
     process.started = at;
     placed.push_back(process.machine);
@@ -102,7 +102,7 @@ control::MachineObservation LocalMachines::ObserveOne(const AgentProcess& proces
     seen.stage = control::Stage::kRunning;
     seen.ready = !process.end;
   } else {
-    seen.unplaced_because = "its place is held away from it (--away)";
+    seen.unplaced_because = "it has no place (--unschedulable)";
     seen.place_is_its_own = true;
   }
   seen.end = process.end;

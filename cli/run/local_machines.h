@@ -36,7 +36,7 @@ struct AgentProcess {
   std::optional<Time> kill_at;  // SIGTERM was sent, and SIGKILL follows then
   bool killed = false;          // SIGKILL was sent
   std::optional<control::MachineEnd> end;
-  bool placed = true;  // false: its place is held away from it, and it has yet to start
+  bool placed = true;  // false: it is unschedulable, and has yet to start
 
   bool is_spare() const { return machine >= kFirstSpare; }
 };
@@ -56,7 +56,7 @@ class LocalMachines {
   void Started(uint32_t machine, uint32_t attempt, Time at);
   // It is to wait for its place. Then those of the machines that do and may have theirs now.
   void Waits(uint32_t machine, uint32_t attempt, Time at);
-  std::vector<uint32_t> Place(const core::Members& away, Time at);
+  std::vector<uint32_t> Place(const core::Members& unschedulable, Time at);
   // The attempt of this machine that ran.
   void Ended(uint32_t machine, control::MachineEnd end);
 

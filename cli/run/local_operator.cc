@@ -37,8 +37,8 @@ namespace {
 
 constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
-constexpr Duration kAwayAgain = milliseconds(200);
-constexpr size_t kMaxAway = 16 * 1024;
+constexpr Duration kUnschedulableAgain = milliseconds(200);
+constexpr size_t kMaxUnschedulable = 16 * 1024;
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
 constexpr Duration kLastRetry = milliseconds(100);
@@ -130,7 +130,7 @@ class LocalOperator {
   Result<int> Run() {
     while (true) {
       const Time now = BootTime();
-      ReadAway();
+      ReadUnschedulable();
       for (const AgentEnd& end : agents_.Collect()) OnEnd(end);
       Result<Time> decided = DecideAll(now);
       if (!decided.ok()) return Abandon(decided.error());
@@ -139,7 +139,7 @@ class LocalOperator {
       agents_.Throttle();
       Time wake = *decided;
       if (agents_.sweeping()) wake = std::min(wake, now + kSweepAgain);
-      if (!options_.away.empty()) wake = std::min(wake, now + kAwayAgain);
+      if (!options_.unschedulable.empty()) wake = std::min(wake, now + kUnschedulableAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
       RunOnce(wake);
     }
@@ -192,15 +192,16 @@ class LocalOperator {
   }
 
   // A cluster that has no node for these machines is played. What can't be read changes nothing.
-  void ReadAway() {
-    if (options_.away.empty()) return;
-    const Result<std::string> text = ReadFile(options_.away, kMaxAway);
-    const Result<core::Members> away =
+  void ReadUnschedulable() {
+    if (options_.unschedulable.empty()) return;
+    const Result<std::string> text = ReadFile(options_.unschedulable, kMaxUnschedulable);
+    const Result<core::Members> unschedulable =
         text.ok() ? core::Members::Parse(*text) : Result<core::Members>(text.error());
-    const std::string problem = away.ok() ? "" : "--away: " + away.error().message;
-    if (!problem.empty() && problem != away_problem_) screen_.Event(problem);
-    away_problem_ = problem;
-    if (away.ok()) job_.HoldAway(*away);
+    const std::string problem =
+        unschedulable.ok() ? "" : "--unschedulable: " + unschedulable.error().message;
+    if (!problem.empty() && problem != unschedulable_problem_) screen_.Event(problem);
+    unschedulable_problem_ = problem;
+    if (unschedulable.ok()) job_.SetUnschedulable(*unschedulable);
   }
 
   // ---- what is decided ----
@@ -295,8 +296,9 @@ class LocalOperator {
   void PrintEvent(const control::EventNote& event) {
     if (event.reason == "CheckpointNotWritten") unwritten_ = true;
     if (event.reason == "CheckpointNotWritten" || event.reason == "Straggler" ||
-        event.reason == "Preflight" || event.reason == control::kRankRestarted ||
-        event.reason == "RanksNeverMet" || event.reason == "Shrunk" || event.reason == "Grown") {
+        event.reason == "PreflightFoundSlow" || event.reason == control::kRankRestarted ||
+        event.reason == "RanksNeverMet" || event.reason == "GangShrunk" ||
+        event.reason == "GangGrown") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;
@@ -441,8 +443,8 @@ class LocalOperator {
   core::RateMeter rate_;
   std::vector<AgentEnd> ends_;
   Time next_table_{};
-  std::string away_problem_;  // as it was told
-  bool unwritten_ = false;    // a checkpoint in memory is not in the folder
+  std::string unschedulable_problem_;  // as it was told
+  bool unwritten_ = false;             // a checkpoint in memory is not in the folder
 };
 
 }  // namespace

@@ -15,14 +15,14 @@
 namespace lockstep::cli {
 
 struct RunOptions {
-  std::string agent;                                   // path of lockstep-agent
-  Nodes nodes;                                         // where it runs; as many as machines
-  std::string report;                                  // file for the report; "": none
-  std::string away;                                    // file: who gets no place; "": none
-  bool namespaces = true;                              // PID namespaces where they are allowed
-  bool table = true;                                   // a live table when stderr is a terminal
-  bool verbose = false;                                // agents' own logs
-  Time started{};                                      // when the user asked
+  std::string agent;          // path of lockstep-agent
+  Nodes nodes;                // where it runs; as many as machines
+  std::string report;         // file for the report; "": none
+  std::string unschedulable;  // file: the machines that get no place; "": none
+  bool namespaces = true;     // PID namespaces where they are allowed
+  bool table = true;          // a live table when stderr is a terminal
+  bool verbose = false;       // agents' own logs
+  Time started{};             // when the user asked
   std::chrono::system_clock::time_point started_wall;  // the same moment, for the report
 };
 

@@ -240,7 +240,7 @@ bool Resize(ReconcileContext& context) {
   elastic.since = context.now.wall;
   elastic.reason = std::move(size->reason);
   BeginAttempts(context, Members::Of(std::move(size->give_way)));
-  context.AddEvent(smaller, smaller ? "Shrunk" : "Grown",
+  context.AddEvent(smaller, smaller ? "GangShrunk" : "GangGrown",
                    "the gang is made of " + std::to_string(elastic.members.size()) + " of " +
                        std::to_string(context.machines.size()) + " machines (" +
                        elastic.members.ToString() + ")" +

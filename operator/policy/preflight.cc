@@ -63,7 +63,7 @@ void ObservePreflight(ReconcileContext& context) {
     // A replacement is told of with the machine that is replaced.
     if (slow.replaced) continue;
     if (status && std::ranges::find(status->slow, slow) != status->slow.end()) continue;
-    context.AddEvent(true, "Preflight",
+    context.AddEvent(true, "PreflightFoundSlow",
                      "machine " + std::to_string(slow.machine) +
                          " is slow, and the job goes on with it: " + slow.because);
   }

@@ -96,7 +96,7 @@ TEST(Elastic, AMachineThatFindsNoNodeIsLeftOutAfterShrinkAfterAndNotBefore) {
   EXPECT_EQ(decision.intent->epoch, epoch + 1) << "what machine 0 was told before is refused";
   EXPECT_EQ(decision.intent->counters.replacements, replacements);
   ASSERT_THAT(decision.events, SizeIs(1));
-  EXPECT_EQ(decision.events[0].reason, "Shrunk");
+  EXPECT_EQ(decision.events[0].reason, "GangShrunk");
   EXPECT_THAT(decision.events[0].note, HasSubstr("2 of 3 machines (0,2): machine 1 found no node"));
   EXPECT_FALSE(decision.desired) << "status comes first";
   scene.status() = *decision.intent;
@@ -432,7 +432,7 @@ TEST_F(Shrunk, GrowsOnceTheMachineIsBackAndGrowAfterIsOver) {
   const Decision decision = scene_.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(MembersOf(*decision.intent), "0-2");
-  EXPECT_EQ(decision.events.at(0).reason, "Grown");
+  EXPECT_EQ(decision.events.at(0).reason, "GangGrown");
 }
 
 TEST_F(Shrunk, SaysThatToGrowItWaitsForACommit) {

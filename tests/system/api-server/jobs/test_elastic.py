@@ -97,7 +97,7 @@ def test_gang_shrinks_without_a_node_grows_at_a_commit_and_matches_local_weights
     assert 0 < small < grown
     assert weights(log) == by_hand(tmp_path / "hand", (3, small), (2, grown), (3, STEPS))
     events = jobs.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}").split()
-    assert "Shrunk" in events and "Grown" in events
+    assert "GangShrunk" in events and "GangGrown" in events
 
 
 def test_drained_machine_without_another_node_leaves_the_gang_at_once_uncharged(

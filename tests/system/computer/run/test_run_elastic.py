@@ -1,4 +1,4 @@
-"""spec.elastic under `lockstep run`: a machine is lost and held away, and comes back."""
+"""spec.elastic under `lockstep run`: a machine is lost, unschedulable for a while, and comes back."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def by_hand(folder, *sizes):
 def test_gang_shrinks_after_lost_machine_and_grows_at_commit_with_expected_weights(tmp_path):
     away = tmp_path / "away"
     away.write_text("")
-    run = Run(tmp_path, "--away", str(away), elastic_job(tmp_path))
+    run = Run(tmp_path, "--unschedulable", str(away), elastic_job(tmp_path))
     said = Output(run)
     wait_commits(tmp_path)
     first = ranks(run.mark)
@@ -68,7 +68,7 @@ def test_gang_shrinks_after_lost_machine_and_grows_at_commit_with_expected_weigh
 def test_gang_starts_small_if_a_machine_finds_no_node(tmp_path):
     away = tmp_path / "away"
     away.write_text("1")
-    code, report, output = Run(tmp_path, "--away", str(away), elastic_job(tmp_path)).finish()
+    code, report, output = Run(tmp_path, "--unschedulable", str(away), elastic_job(tmp_path)).finish()
     assert code == 0, output
     assert "the gang is made of 2 of 3 machines (0,2): machine 1 found no node" in output
     assert report["elastic"]["members"] == "0,2"
