@@ -61,7 +61,7 @@ std::optional<Duration> RateMeter::Remaining() const {
   std::optional<double> rate = steps_per_second();
   if (!rate || *rate <= 0 || total_steps_ == 0) return std::nullopt;
   double left = static_cast<double>(total_steps_ - samples_.back().step) / *rate;
-  if (!(left >= 0) || left > 1e9) return std::nullopt;
+  if (!(left > 0) || left > 1e9) return std::nullopt;
   return duration_cast<Duration>(std::chrono::duration<double>(left));
 }
 

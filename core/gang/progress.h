@@ -30,7 +30,7 @@ class RateMeter {
  public:
   void Learn(Time now, const GangProgress& progress);
   std::optional<double> steps_per_second() const;
-  // Until total_steps at this rate; nullopt while either is unknown.
+  // Until total_steps at this rate; nullopt while either is unknown, and at total_steps.
   std::optional<Duration> Remaining() const;
 
  private:
