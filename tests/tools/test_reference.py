@@ -31,7 +31,7 @@ def test_exit_codes_page_has_every_code():
     assert len(codes) > 10
 
 
-@pytest.mark.parametrize("function, least", [("AddEvent", 20), ("SetCondition", 15)])
+@pytest.mark.parametrize("function, least", [("AddEvent", 15), ("SetCondition", 15)])
 def test_events_page_has_every_reason(function, least):
     words = {word for call in calls(function, "operator", "core") for word in WORD.findall(call)}
     assert words - named("events.md") == set()

@@ -1,7 +1,7 @@
 // The part of the CUDA driver API (libcuda.so.1) that Lockstep uses, declared here so that it
-// builds without CUDA and runs without a GPU. tests/worker/collectives/nccl_abi_test.cc compares it
-// with the real cuda.h where `tools/deps --cuda` has been run. Names lack the prefix "cu" and have
-// this project's case; meanings are those of NVIDIA's "CUDA Driver API" manual.
+// builds without CUDA and runs without a GPU. tests/worker/collectives/nccl/nccl_abi_test.cc
+// compares it with the real cuda.h where `tools/deps --cuda` has been run. Names lack the prefix
+// "cu" and have this project's case; meanings are those of NVIDIA's "CUDA Driver API" manual.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_API_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_API_H_
 

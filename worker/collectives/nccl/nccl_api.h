@@ -1,7 +1,7 @@
 // The part of NCCL's C API (libnccl.so.2) that Lockstep uses, declared here so that it builds
-// without NCCL and runs where there is none. tests/worker/collectives/nccl_abi_test.cc compares it
-// with the real nccl.h where `tools/deps --cuda` has been run. Names without "nccl"; meanings are
-// those of NVIDIA's "NCCL API" manual.
+// without NCCL and runs where there is none. tests/worker/collectives/nccl/nccl_abi_test.cc
+// compares it with the real nccl.h where `tools/deps --cuda` has been run. Names without "nccl";
+// meanings are those of NVIDIA's "NCCL API" manual.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_API_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_API_H_
 
