@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -53,12 +54,12 @@ std::string Explain(const Schedule& schedule) {
 }
 
 TEST(Simulator, FindsNoInvariantBrokenUnderLockstepRun) {
-  std::optional<uint64_t> seed = Hunt(1, kSlow ? 2000 : 10'000, "", false);
+  std::optional<uint64_t> seed = Hunt(1, kSlow ? 1000 : 10'000, "", false);
   ASSERT_FALSE(seed.has_value()) << Explain(DrawSchedule(*seed));
 }
 
 TEST(Simulator, FindsNoInvariantBrokenUnderTheOperatorOfACluster) {
-  std::optional<uint64_t> seed = Hunt(1, kSlow ? 100 : 5000, "", true);
+  std::optional<uint64_t> seed = Hunt(1, kSlow ? 50 : 5000, "", true);
   ASSERT_FALSE(seed.has_value()) << Explain(DrawSchedule(*seed, "", true));
 }
 
@@ -108,11 +109,23 @@ TEST(Simulator, ShrinksAFailingScheduleToFewerFaults) {
   EXPECT_TRUE(RunSchedule(small).violation.has_value());
 }
 
+// The seeds at which a hunt from 1 found the mutants that take it longest. They are tried first; a
+// change of the simulator can make them miss, and then the hunt begins at 1.
+uint64_t SeedToTryFirst(const std::string& mutant) {
+  static const std::map<std::string, uint64_t> kSeeds = {
+      {"StartDropsLaterMemory", 8093},   {"WitnessesStay", 1414},
+      {"CommitNeedsFreshAnswers", 2019}, {"AloneIsCharged", 2095},
+      {"QuotaAskedForSince", 1373},      {"WitnessesTookPart", 406}};
+  const auto known = kSeeds.find(mutant);
+  return known == kSeeds.end() ? 1 : known->second;
+}
+
 class Mutant : public testing::TestWithParam<std::string> {};
 
 TEST_P(Mutant, IsCaught) {
   if (kSlow) GTEST_SKIP() << "takes minutes with sanitizers, which have nothing to find in it";
-  EXPECT_TRUE(Hunt(1, 1'000'000, GetParam(), true).has_value());
+  const uint64_t first = SeedToTryFirst(GetParam());
+  EXPECT_TRUE(Hunt(first, first, GetParam(), true) || Hunt(1, 1'000'000, GetParam(), true));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Mutant, testing::ValuesIn(Mutants()), [](const auto& mutant) {
