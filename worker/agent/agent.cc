@@ -396,7 +396,7 @@ struct Agent::ActionVisitor {
   void operator()(const core::MemberLog& log) const { agent.Log(log.line); }
 };
 
-void Agent::Do(core::MemberActions actions) {
+void Agent::Do(const core::MemberActions& actions) {
   for (const core::MemberAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_->WakeAt(member_->NextWake());
   if (status_) status_->Notify();

@@ -80,7 +80,7 @@ class Agent {
   struct ActionVisitor;
   struct ProgressVisitor;
 
-  void Do(core::MemberActions actions);
+  void Do(const core::MemberActions& actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
