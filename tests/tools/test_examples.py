@@ -14,7 +14,8 @@ SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict,
          "array": list}
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")),
+SHELVES = ("docs/guides", "docs/operate", "docs/reference", "docs/internals", "docs/adr")
+PAGES = [ROOT / "README.md", *(page for shelf in SHELVES for page in sorted((ROOT / shelf).glob("*.md"))),
          *sorted((ROOT / "examples").rglob("*.md"))]
 
 
