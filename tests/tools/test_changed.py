@@ -46,7 +46,7 @@ def test_a_source_affects_the_unit_tests_that_are_compiled_from_it(graph):
 
 def test_a_document_affects_the_tests_that_name_it(graph, python):
     affected = python.affected(TESTS, ["docs/guides/migration.md"], set())
-    assert affected == ["tests/system/computer/run/test_migration.py"]
+    assert affected == ["tests/system/computer/run/test_migration.py", "tests/tools/test_examples.py"]
     programs = {"agent": "bin/agent_test", "base": "bin/base_test"}
     assert changed.programs_affected(ROOT, graph, programs, ["docs/no-such-page.md"]) == set()
 

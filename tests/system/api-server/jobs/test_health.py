@@ -90,19 +90,19 @@ def chart(folder, job):
 
 
 def test_helm_waits_for_a_job_to_run_and_fails_with_it(jobs, tmp_path):
-    def install(name, command):
+    def install(name, *command):
         job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
                "spec": {"framework": "None", "image": "example.com/test:1", "schedulerName": "nobody",
-                        "command": ["sh", "-c", command], "failurePolicy": {"maxRestarts": 0}}}
+                        "command": [*command], "failurePolicy": {"maxRestarts": 0}}}
         return subprocess.run(
             [jobs.cluster.folder / "bin/helm", "install", name, chart(tmp_path / name, job), "-n",
              jobs.namespace, "--wait", "--timeout", "60s"], capture_output=True, text=True,
             env={**os.environ, "KUBECONFIG": str(jobs.cluster.kubeconfig)})
 
     gate = tmp_path / "gate"
-    well = install("good", f'while [ ! -e "{gate}" ]; do sleep 0.05; done')
+    well = install("good", "sh", "-c", f'while [ ! -e "{gate}" ]; do sleep 0.05; done')
     assert well.returncode == 0, well.stderr
     assert jobs.status("good")["state"] == "Running"
     gate.touch()
-    failed = install("bad", "exit 3")
+    failed = install("bad", "/no/such/program")  # one that runs for a moment is ready for that moment
     assert failed.returncode != 0 and "bad" in failed.stderr, failed.stderr

@@ -47,7 +47,7 @@ def train(*options, heads=1, **env):
 
 
 def test_gpu_job_with_killed_rank_ends_with_weights_of_undisturbed_process(tmp_path):
-    steps = 32
+    steps = 48
     run = Run(tmp_path / "killed", gpu_job(tmp_path / "killed", machines=1, steps=steps))
     wait_commits(tmp_path / "killed", 1)
     os.kill(ranks(run.mark)[1][0], signal.SIGKILL)

@@ -80,7 +80,7 @@ def test_training_resumes_gpu_pipeline_checkpoint_at_other_meshes_and_on_cpus(tm
 def test_job_names_killed_pipeline_rank_and_ends_with_weights_of_one_gpu(tmp_path):
     options = {"modelShape": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
                "globalBatchSize": 4, "microBatchSize": 1, "device": "Cuda", "checkpointEvery": 4,
-               "steps": 28, "machines": 1, "env": ON_FAKES}
+               "steps": 40, "machines": 1, "env": ON_FAKES}
     (tmp_path / "killed").mkdir()
     run = Run(tmp_path / "killed", job(tmp_path / "killed", parallel={"pipeline": 2}, **options))
     wait_commits(tmp_path / "killed", 1)
@@ -90,7 +90,7 @@ def test_job_names_killed_pipeline_rank_and_ends_with_weights_of_one_gpu(tmp_pat
     failures = [generation["failure"] for generation in report["generations"]]
     assert [failure.get("rank") for failure in failures] == [1, None], (failures, output)
     assert "mesh: 1 pipelines of 2 stages" in output
-    alone = mesh(tmp_path / "alone", 1, 1, steps=28, learning_rate="1e-3")
+    alone = mesh(tmp_path / "alone", 1, 1, steps=40, learning_rate="1e-3")
     assert weights(output) == alone.weights
 
 

@@ -23,7 +23,7 @@ MODEL = ("--layers", "2", "--heads", "2", "--width", "32", "--global-batch-size"
 # Of the kernels, which the fake of CUDA runs thread by thread.
 MODEL_OF_GPUS = ("--layers", "1", "--heads", "1", "--width", "64", "--global-batch-size", "4",
                  "--sequence-length", "16", "--micro-batch-size", "1", "--device", "cuda")
-STEPS_OF_GPUS = 20
+STEPS_OF_GPUS = 30
 # What a rank of 2 x 2 asks NCCL for, counted in each communicator: 8 operations to the position,
 # then the state's arrays and their hash, then 4 of each step.
 SECOND_ARRAY = 10
