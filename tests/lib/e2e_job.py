@@ -68,7 +68,7 @@ class Job:
         """The first status of which condition(status) holds, as a watch tells it."""
         def holds(_, job):
             status = job.get("status", {})
-            return status if status and condition(status) else None
+            return status if "state" in status and condition(status) else None  # an operator has written it
 
         return first(holds, f"{self.name}: {what}", patience,
                      CustomObjectsApi(self.site.client).list_namespaced_custom_object,
