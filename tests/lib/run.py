@@ -44,6 +44,11 @@ def ranks(mark):
             for pid, each in of_ranks.items() if processes.parent(pid) not in of_ranks}
 
 
+def pid_of(mark, rank):
+    """Of a rank that runs. One look through /proc can miss a process."""
+    return wait_until(lambda: ranks(mark).get(rank), f"rank {rank}")[0]
+
+
 # Signals that ask a run to stop.
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
 

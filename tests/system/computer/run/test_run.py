@@ -9,7 +9,7 @@ import sys
 
 import processes
 import pytest
-from run import ROOT, Run, ranks
+from run import ROOT, Run, pid_of, ranks
 from run_output import Output
 from tls import binary
 from waiting import wait_until
@@ -183,7 +183,7 @@ spec:
 """)
     run = Run(tmp_path, str(job))
     wait_until(lambda: list(tmp_path.glob("checkpoints/checkpoints/*/0*.*")), "a checkpoint", 90)
-    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 1), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     assert report["state"] == "Succeeded"

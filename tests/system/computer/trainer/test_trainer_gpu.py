@@ -11,7 +11,7 @@ import pytest
 import yaml
 from paths import ROOT
 from ports import free_port
-from run import Run, ranks
+from run import Run, pid_of
 from tls import binary
 from trainer import Trainer
 from trainer_jobs import job, wait_commits, weights
@@ -50,7 +50,7 @@ def test_gpu_job_with_killed_rank_ends_with_weights_of_undisturbed_process(tmp_p
     steps = 48
     run = Run(tmp_path / "killed", gpu_job(tmp_path / "killed", machines=1, steps=steps))
     wait_commits(tmp_path / "killed", 1)
-    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 1), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     failures = [generation["failure"] for generation in report["generations"]]

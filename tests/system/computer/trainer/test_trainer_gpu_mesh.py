@@ -6,7 +6,7 @@ import pathlib
 import signal
 
 import pytest
-from run import Run, ranks
+from run import Run, pid_of
 from tls import binary
 from trainer import Trainer, train
 from trainer_jobs import job, wait_commits, weights
@@ -84,7 +84,7 @@ def test_job_names_killed_pipeline_rank_and_ends_with_weights_of_one_gpu(tmp_pat
     (tmp_path / "killed").mkdir()
     run = Run(tmp_path / "killed", job(tmp_path / "killed", parallel={"pipeline": 2}, **options))
     wait_commits(tmp_path / "killed", 1)
-    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 1), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     failures = [generation["failure"] for generation in report["generations"]]

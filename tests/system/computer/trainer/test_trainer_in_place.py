@@ -12,7 +12,7 @@ import time
 import processes
 import pytest
 import trainer_jobs
-from run import Run, ranks
+from run import Run, pid_of, ranks
 from tls import binary
 from trainer_jobs import STEPS, wait_commits, weights
 from waiting import wait_until
@@ -69,7 +69,7 @@ def wait_step(folder, step):
 
 
 def kill(run, rank):
-    os.kill(ranks(run.mark)[rank][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, rank), signal.SIGKILL)
 
 
 def pids(run, count):
@@ -224,7 +224,7 @@ def test_trainer_rejects_in_place_recovery_if_ranks_do_not_hold_whole_state(tmp_
 def test_failure_names_operation_in_which_other_ranks_wait_for_stopped_rank(tmp_path):
     run = Run(tmp_path, job(tmp_path, flags=("--collective-timeout", "4")))
     wait_step(tmp_path, 20)
-    os.kill(ranks(run.mark)[2][0], signal.SIGSTOP)
+    os.kill(pid_of(run.mark, 2), signal.SIGSTOP)
     code, report, output = run.finish()
     assert code == 0, output
     failure = report["generations"][0]["failure"]

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import processes
-from run import Run, ranks
+from run import Run, pid_of, ranks
 from tls import binary
 from trainer_jobs import STEPS, job, wait_commits, weights, weights_alone
 from waiting import wait_until
@@ -76,7 +76,7 @@ def test_pipelines_resume_from_disk_and_memory_and_keep_weights_of_one_rank(tmp_
     mesh = {"parallel": {"pipeline": 2}, "steps": STEPS}
     run = Run(tmp_path, job(tmp_path, **mesh))
     wait_commits(tmp_path, 1)
-    os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 3), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     assert [each["failure"].get("rank") for each in report["generations"]] == [3, None], output

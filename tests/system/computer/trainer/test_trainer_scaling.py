@@ -5,7 +5,7 @@ import re
 import signal
 
 import pytest
-from run import Run, ranks
+from run import Run, pid_of
 from trainer import fails, options, train
 from trainer_jobs import job, wait_commits, weights
 
@@ -63,7 +63,7 @@ def test_job_with_killed_rank_keeps_weights_and_reports_scaling_efficiency(tmp_p
     assert "scalingEfficiency" not in {each["name"] for each in report["progress"]["metrics"]}
     run = Run(tmp_path, job(tmp_path, steps=steps, measureScaling=True))
     wait_commits(tmp_path, 1)
-    os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 3), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     assert len(report["generations"]) == 2

@@ -7,7 +7,7 @@ import re
 import signal
 
 import pytest
-from run import Run, ranks
+from run import Run, pid_of
 from trainer import Trainer, fails, newest_step, options, train
 from trainer_jobs import job, wait_commits, weights
 
@@ -149,7 +149,7 @@ def test_job_with_killed_rank_reports_same_validation_losses(tmp_path):
     assert code == 0, expected
     run = Run(tmp_path, job(tmp_path, steps=steps, **held_out))
     wait_commits(tmp_path, 1)
-    os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
+    os.kill(pid_of(run.mark, 3), signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
     assert len(report["generations"]) == 2
