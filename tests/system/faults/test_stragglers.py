@@ -10,7 +10,7 @@ import subprocess
 import processes
 import pytest
 from ports import free_port
-from run import ROOT, Run, pid_of
+from run import ROOT, Run, ranks
 from run_output import Output
 from slowed import possible, slowed
 from waiting import holds_for
@@ -96,7 +96,7 @@ def start(folder, spec):
 
 def machine(run, rank):
     """The process of a rank, and all above it up to the run."""
-    found, pid = [], pid_of(run.mark, rank)
+    found, pid = [], ranks(run.mark)[rank][0]
     while pid not in (0, 1, run.process.pid):
         found.append(pid)
         pid = processes.parent(pid)
