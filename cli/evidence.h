@@ -30,13 +30,13 @@ struct MachineEvidence {
 // Invalid for what no agent says. Texts stay as they came: programs wrote them.
 Result<MachineEvidence> ParseEvidence(std::string_view json);
 
-// What of it is shown.
+// Which evidence is shown.
 struct EvidenceChoice {
   std::optional<int32_t> rank = std::nullopt;  // absent: of each
   bool kernel = false;                         // each thread's system call and kernel stack, too
 };
 
-// Who waits for whom, and then what was chosen of each rank's evidence; fit for a terminal.
+// Which ranks wait where, and then the chosen evidence of each rank; fit for a terminal.
 std::string EvidenceText(const std::vector<MachineEvidence>& machines,
                          const EvidenceChoice& choice);
 
@@ -44,8 +44,8 @@ std::string EvidenceText(const std::vector<MachineEvidence>& machines,
 // Machines that give no answer are reported; the exit code then is 1.
 int AskAndShow(const std::vector<std::vector<Question>>& gangs, const EvidenceChoice& choice);
 
-// Of this user's runs on this computer: all of them, or those of the job that is named. Absent if
-// none is of that name.
+// Shows this user's runs on this computer: all, or those of the job that `command` names. Absent if
+// no run has that name.
 std::optional<int> DebugHere(const DebugCommand& command);
 
 }  // namespace lockstep::cli

@@ -4,14 +4,15 @@ Looks at Markdown and at comments. Prints FILE:LINE: the path that is not there,
 there is any. A path with a placeholder (`NAME`, `<name>`, `*`, `…`) is not looked at.
 """
 
+import functools
 import pathlib
 import re
 import subprocess
-import sys
+
+from findings import FENCE, main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = {".cc": "//", ".h": "//", ".c": "//", ".cu": "//", ".go": "//"}  # "#" in all others
-FENCE = re.compile(r"^\s*(```|~~~)")
 
 
 def roots():
@@ -57,15 +58,5 @@ def check(path, text, named):
                 yield f"{path}:{number}: there is no {found[1]}"
 
 
-def main(files):
-    named = pattern(roots())
-    found = [line for file in files
-             for line in check(file, pathlib.Path(file).read_text(errors="replace"), named)]
-    print("\n".join(found), end="\n" if found else "")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or "--help" in sys.argv:
-        sys.exit(__doc__)
-    sys.exit(main(sys.argv[1:]))
+    main(__doc__, functools.partial(check, named=pattern(roots())))

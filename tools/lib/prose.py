@@ -7,9 +7,9 @@
 Prints FILE:LINE: what is wrong, and exits with 1 if there is any.
 """
 
-import pathlib
 import re
-import sys
+
+from findings import FENCE, main
 
 COLUMNS, WORDS = 100, 30
 PATTERNS = {
@@ -24,7 +24,6 @@ PATTERNS = {
     r"\bstands? in (?:\[|`)": 'write "is in" or "see"',
 }
 FOUND = [(re.compile(pattern), advice) for pattern, advice in PATTERNS.items()]
-FENCE = re.compile(r"^\s*(```|~~~)")
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 TARGET = re.compile(r"\]\([^)]*\)")
 END = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[\"*_(\[`]*[A-Z0-9`])")
@@ -93,13 +92,5 @@ def check(path, text):
                        f"{' '.join(words[:8])} …")
 
 
-def main(files):
-    found = [line for file in files for line in check(file, pathlib.Path(file).read_text())]
-    print("\n".join(found), end="\n" if found else "")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or "--help" in sys.argv:
-        sys.exit(__doc__)
-    sys.exit(main(sys.argv[1:]))
+    main(__doc__, check)

@@ -34,8 +34,8 @@ void TakeFigure(const ProgressReport& report, const char* name, double* figure) 
   *figure = std::isfinite(said->second) ? std::max(said->second, 0.0) : 0;
 }
 
-// What a program says of its GPU, under the names of the trainer's
-// (docs/internals/trainer.md); it does so less often than of its steps.
+// What a program reports about its GPU, under the trainer's names
+// (docs/internals/trainer.md). It reports steps more often.
 void TakeGpu(const ProgressReport& report, core::RankProgress* progress) {
   const auto number = report.metrics.find("gpu_index");
   if (number != report.metrics.end() && number->second >= 0 && number->second < kMostGpus) {
