@@ -181,6 +181,13 @@ def test_a_sanitizers_report_in_what_was_printed_is_not_excused(tmp_path, python
     assert not passed and not flaky
 
 
+def test_exit_code_of_a_killed_program_in_the_output_does_not_stop_the_rerun(tmp_path, python_suite):
+    passed, _, flaky = run_all(tmp_path, python_suite(
+        "def test_prints():\n    if first_time('printed'):\n"
+        "        print('machine 1 ended with exit code 137')\n        assert False\n"))
+    assert passed and len(flaky) == 1
+
+
 def test_a_crash_of_a_program_that_tests_share_is_not_excused(tmp_path, python_suite):
     bin = tmp_path / "bin"
     bin.mkdir()

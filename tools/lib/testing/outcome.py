@@ -12,10 +12,11 @@ REPORT = re.compile(
     r"(?:Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer\b|\bruntime error: |\bdeadly signal\b"
     r"|\bAssertion .* failed|\bterminate called\b|\*\*\* [a-z ]+ detected \*\*\*"
     r"|\b(?:double free|corrupted size|(?:free|malloc|realloc)\(\): )")
-# The death of a program whose exit status the runner does not see.
+# The death of a program whose exit status the runner does not see. Exit codes 137 (SIGKILL) and 138
+# (SIGUSR1) are none: tests kill programs on purpose.
 DEATH = re.compile(
     r"\b(?:Segmentation fault|core dumped|Bus error|Illegal instruction)\b"
-    r"|\bSIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)\b|\bexit(?:ed with)? code 13[2-9]\b")
+    r"|\bSIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)\b|\bexit(?:ed with)? code 13[2-69]\b")
 
 
 def report_in(text):
