@@ -8,20 +8,18 @@ namespace {
 
 using core::Condition;
 
-constexpr int kSteps = 10;                  // of the generation's own pace
-constexpr Duration kShortest = minutes(1);  // without hangTimeout
-constexpr Duration kNearest = seconds(5);   // with it: reports come about once a second
-
-// How long a step of this generation took, at a mean; nullopt before the second.
-std::optional<Duration> MeanStep(const Pace& pace) {
-  if (pace.step <= pace.first_step) return std::nullopt;
-  return (pace.moved_at - pace.began) / (pace.step - pace.first_step);
-}
+// Without hangTimeout: a silence of so many times the longest one between two reports of this
+// generation, and of a minute at least. A program that reports each hundredth step is as regular as
+// one that reports each step.
+constexpr int kGaps = 3;
+constexpr Duration kShortest = minutes(1);
+constexpr int kEnoughReports = 3;           // of different steps: two gaps
+constexpr Duration kNearest = seconds(5);   // with hangTimeout: reports come about once a second
 
 std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace) {
   const Duration hang_timeout = context.spec().health.hang_timeout;
   std::optional<Duration> limit;
-  if (const auto step = MeanStep(pace)) limit = std::max(*step * kSteps, kShortest);
+  if (pace.reports >= kEnoughReports) limit = std::max(pace.longest_gap * kGaps, kShortest);
   if (hang_timeout <= Duration::zero()) return limit;
   const Duration half = std::max<Duration>(hang_timeout / 2, kNearest);
   return limit ? std::min(*limit, half) : half;
@@ -31,10 +29,12 @@ std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace)
 void Follow(std::optional<Pace>& pace, const GangReport& report, int64_t step) {
   const core::Generation generation = report.status.generation;
   if (!pace || pace->generation != generation || step < pace->step) {
-    pace = Pace{generation, step, report.at, step, report.at};
+    pace = Pace{generation, step, report.at};
   } else if (step > pace->step) {
+    pace->longest_gap = std::max<Duration>(pace->longest_gap, report.at - pace->moved_at);
     pace->step = step;
     pace->moved_at = report.at;
+    ++pace->reports;
   }
 }
 
@@ -76,7 +76,7 @@ void ObserveStall(ReconcileContext& context) {
     return SetCondition(context, "HangSuspected", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.
-  const bool moved = pace->step > pace->first_step;
+  const bool moved = pace->reports > 1;
   const bool same = known || pace->generation == context.snapshot.status.gang_generation;
   if (moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
 }

@@ -28,18 +28,38 @@ Scene Runs() {
   return scene;
 }
 
-TEST(Stall, IsNoStepForTenTimesThePace) {
+TEST(Stall, IsSuspectedAfterThreeTimesTheLongestGapBetweenReports) {
   Scene scene = Runs();
-  for (int64_t step = 1; step <= 5; ++step) Step(scene, step, seconds(20));
-  Step(scene, 5, seconds(199));
+  Step(scene, 1);
+  Step(scene, 2, seconds(50));
+  Step(scene, 3, seconds(10));
+  Step(scene, 3, seconds(149));
   EXPECT_FALSE(HangSuspected(scene));
-  Step(scene, 5, seconds(1));
+  Step(scene, 3, seconds(1));
   EXPECT_TRUE(HangSuspected(scene));
   EXPECT_EQ(scene.status().state, core::JobState::kRunning);
-  EXPECT_THAT(scene.status().reason, HasSubstr("no step since step 5"));
+  EXPECT_THAT(scene.status().reason, HasSubstr("no step since step 3 for 2 min"));
 }
 
-TEST(Stall, IsNoStepForAMinuteWhereStepsAreQuick) {
+TEST(Stall, IsNotSuspectedOfAProgramThatReportsEachHundredthStep) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step < 100; step += 10) {
+    Step(scene, step, seconds(0));
+    Step(scene, step, seconds(69));
+    EXPECT_FALSE(HangSuspected(scene)) << step;
+    scene.Pass(seconds(1));
+  }
+}
+
+TEST(Stall, IsNotSuspectedBeforeTheThirdReport) {
+  Scene scene = Runs();
+  Step(scene, 1);
+  Step(scene, 2);
+  Step(scene, 2, minutes(30));
+  EXPECT_FALSE(HangSuspected(scene));
+}
+
+TEST(Stall, IsSuspectedAfterAMinuteIfReportsAreFrequent) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   Step(scene, 5, seconds(59));
@@ -48,7 +68,7 @@ TEST(Stall, IsNoStepForAMinuteWhereStepsAreQuick) {
   EXPECT_TRUE(HangSuspected(scene));
 }
 
-TEST(Stall, IsHalfOfHangTimeoutWhereThatIsSooner) {
+TEST(Stall, IsSuspectedAfterHalfOfHangTimeoutIfThatIsSooner) {
   Scene scene = Runs();
   scene.spec().health.hang_timeout = seconds(40);
   Step(scene, 1);
