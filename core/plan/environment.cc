@@ -24,8 +24,9 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 38> kOverridable = {
+constexpr std::array<std::string_view, 39> kOverridable = {
     "OMP_NUM_THREADS",
+    "PYTHONUNBUFFERED",
     "TMPDIR",
     "LOCAL_SIZE",
     "JAX_COORDINATOR_ADDRESS",
@@ -411,6 +412,9 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   if (spec.framework == Framework::kAccelerate) SetForAccelerate(identity, env);
   if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
   for (const auto& [name, value] : identity.gpu_variables) env.Set(name, value);
+  // Python writes to a pipe in blocks of 8 KiB, so that what a rank prints would come minutes late,
+  // and would be lost with a killed rank.
+  env.Set("PYTHONUNBUFFERED", 1);
   env.SetUnlessEmpty("NCCL_IB_HCA", identity.rdma_devices);
   env.SetUnlessEmpty("NCCL_RAS_ADDR", identity.ras_address);
   env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.interface);

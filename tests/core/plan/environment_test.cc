@@ -73,6 +73,7 @@ TEST(ProcessEnvironment, GivesTorchAllThatTorchrunWould) {
                                                 {"MASTER_ADDR", "10.0.0.1"},
                                                 {"MASTER_PORT", "20001"},
                                                 {"OMP_NUM_THREADS", "3"},
+                                                {"PYTHONUNBUFFERED", "1"},
                                                 {"TORCHELASTIC_RUN_ID", "u-1"},
                                                 {"TORCHELASTIC_RESTART_COUNT", "6"},
                                                 {"TORCHELASTIC_MAX_RESTARTS", "3"},
@@ -298,6 +299,8 @@ TEST(BuildEnvironment, LetsTheUsersValueWinWhereItMay) {
   job.spec.env = {Var("OMP_NUM_THREADS", "9")};
   const std::vector<std::string> environment = BuildEnvironment({}, job, Identity());
   EXPECT_THAT(environment, Contains("OMP_NUM_THREADS=9"));
+  EXPECT_THAT(BuildEnvironment({"PYTHONUNBUFFERED="}, Job(), Identity()),
+              Contains("PYTHONUNBUFFERED="));
   EXPECT_THAT(BuildEnvironment({"OMP_NUM_THREADS=5"}, Job(), Identity()),
               Contains("OMP_NUM_THREADS=5"));
   EXPECT_THAT(BuildEnvironment({"NCCL_SOCKET_IFNAME=ib0"}, Job(), Identity()),
