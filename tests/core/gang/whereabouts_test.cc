@@ -69,6 +69,13 @@ TEST(JudgeHangTest, NamesTheRankThatDoesNotWaitForItsPeers) {
   EXPECT_EQ(verdict.awaited, 0U);
 }
 
+TEST(JudgeHangTest, NamesTheRankThatMissedTheBackwardPassOfItsPeers) {
+  const HangVerdict verdict = JudgeHang(
+      Places({"_engine_run_backward (graph.py:824) in step (train.py:9)", "load_batch (train.py:30)",
+              "_engine_run_backward (graph.py:824) in step (train.py:9)"}));
+  EXPECT_EQ(verdict.awaited, 1U);
+}
+
 TEST(JudgeHangTest, NamesTheOneThatIsElsewhereThoughNoPlaceIsKnownToWait) {
   const HangVerdict verdict = JudgeHang(Places({"a (x.py:1)", "b (x.py:2)", "a (x.py:1)"}));
   EXPECT_EQ(verdict.sentence, "ranks 0,2 are in a (x.py:1), rank 1 is in b (x.py:2)");
