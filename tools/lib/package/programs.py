@@ -1,0 +1,83 @@
+"""Builds the programs and copies them to build/stage/ARCH/bin, where the other commands take them.
+
+ARCH is amd64 (preset release) or arm64 (preset release-arm64). The programs are stripped, as the
+presets link them. A program that is a link to another one in the same folder stays a link.
+"""
+
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+
+from errors import PackageError
+
+SUMMARY = "build the programs and copy them to build/stage/ARCH/bin"
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+STAGE = ROOT / "build/stage"
+PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
+# Of an architecture: its preset of CMake, and its number in an ELF header (e_machine).
+PRESETS = {"amd64": "release", "arm64": "release-arm64"}
+MACHINES = {"amd64": 62, "arm64": 183}
+
+
+def version():
+    """The version of Lockstep, as CMakeLists.txt has it."""
+    return re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
+                     re.MULTILINE)[1]
+
+
+def add_arguments(parser):
+    add_stage_arguments(parser)
+
+
+def add_stage_arguments(parser):
+    """The options of every command that stages programs before its own work."""
+    parser.add_argument("--arch", action="append", choices=list(PRESETS),
+                        help="an architecture; may be repeated (without it: amd64)")
+    parser.add_argument("--no-build", action="store_true",
+                        help="take the programs that an earlier build left")
+
+
+def run(options):
+    for folder in stage_all(options):
+        print(folder)
+
+
+def stage_all(options):
+    """Stages each architecture of the options of add_stage_arguments() and returns the folders."""
+    wanted = dict.fromkeys(options.arch or ["amd64"])
+    return [stage(architecture, build=not options.no_build) for architecture in wanted]
+
+
+def stage(architecture, build=True):
+    """Copies the programs of `architecture` to build/stage/ARCH/bin and returns build/stage/ARCH."""
+    preset = PRESETS[architecture]
+    if build:
+        subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", ROOT / "build" / preset, "--target", *PROGRAMS],
+                       cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    folder = STAGE / architecture
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "bin").mkdir(parents=True)
+    for name in PROGRAMS:
+        source = ROOT / "build" / preset / "bin" / name
+        check_program(source, architecture)
+        copy = folder / "bin" / name
+        if source.is_symlink():
+            copy.symlink_to(source.readlink())
+            continue
+        shutil.copyfile(source, copy)
+        copy.chmod(0o755)
+    return folder
+
+
+def check_program(path, architecture):
+    """Refuses a program that is missing or of another architecture."""
+    if not path.is_file():
+        raise PackageError(f"{path.relative_to(ROOT)} is missing; build it, or leave out --no-build")
+    with path.open("rb") as file:
+        header = file.read(20)
+    if header[:4] != b"\x7fELF" or struct.unpack_from("<H", header, 18)[0] != MACHINES[architecture]:
+        raise PackageError(f"{path.relative_to(ROOT)} is not a program for {architecture}")
