@@ -42,6 +42,7 @@ struct RunCommand {
   std::string hosts;
   bool local = false;
   std::string report;
+  std::string status;
   std::string unschedulable;
   bool no_namespace = false;
   bool no_table = false;
@@ -146,17 +147,18 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
-// Before anything runs. An earlier run's report is no report of this one.
-Status PrepareReport(const std::string& path) {
+// Checks before anything runs that the file of `option` can be written, and removes an earlier
+// run's file.
+Status PrepareOutput(const std::string& option, const std::string& path) {
   if (path.empty()) return {};
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   if (fs::exists(there) && !fs::is_regular_file(there)) {
-    return Error::Invalid("--report: " + path + " is no regular file; name another");
+    return Error::Invalid(option + ": " + path + " is no regular file; name another");
   }
   const Status written = WriteFileAtomically(path, "");
   if (!written.ok()) {
-    return Error{written.error().kind, "--report: " + written.error().message +
+    return Error{written.error().kind, option + ": " + written.error().message +
                                            "; name a file in a folder that can be written to"};
   }
   fs::remove(path, error);
@@ -206,7 +208,11 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
     return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
   }
   const std::string report = command.report.empty() ? "" : fs::absolute(command.report).string();
-  if (const Status ready = PrepareReport(report); !ready.ok()) {
+  if (const Status ready = PrepareOutput("--report", report); !ready.ok()) {
+    return Fail(ready.error().message, core::kExitUsage);
+  }
+  const std::string status = command.status.empty() ? "" : fs::absolute(command.status).string();
+  if (const Status ready = PrepareOutput("--status", status); !ready.ok()) {
     return Fail(ready.error().message, core::kExitUsage);
   }
   Result<RunState> state =
@@ -216,6 +222,7 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   options.agent = *agent;
   options.nodes = *std::move(nodes);
   options.report = report;
+  options.status = status;
   options.unschedulable =
       command.unschedulable.empty() ? "" : fs::absolute(command.unschedulable).string();
   options.namespaces = !command.no_namespace;
@@ -296,6 +303,9 @@ void AddRun(CLI::App& app, Invocation* invocation) {
           "Now --unschedulable")
       ->group("");  // not in --help
   command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
+  command->add_option(
+      "--status", run->status,
+      "Write the job's status there as JSON when it changes, at most twice a second");
   command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes");
   command->add_flag("--no-pid-namespace", run->no_namespace,
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");

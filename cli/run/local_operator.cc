@@ -37,6 +37,7 @@ namespace {
 
 constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
+constexpr Duration kStatusAgain = milliseconds(500);
 constexpr Duration kUnschedulableAgain = milliseconds(200);
 constexpr size_t kMaxUnschedulable = 16 * 1024;
 // Agents are born within milliseconds here.
@@ -136,11 +137,16 @@ class LocalOperator {
       if (!decided.ok()) return Abandon(decided.error());
       if (job_.over()) return Finish();
       Show(now);
+      if (now >= next_status_) {
+        WriteStatus(job_.status());
+        next_status_ = now + kStatusAgain;
+      }
       agents_.Throttle();
       Time wake = *decided;
       if (agents_.sweeping()) wake = std::min(wake, now + kSweepAgain);
       if (!options_.unschedulable.empty()) wake = std::min(wake, now + kUnschedulableAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
+      if (!options_.status.empty()) wake = std::min(wake, now + kStatusAgain);
       RunOnce(wake);
     }
   }
@@ -346,6 +352,18 @@ class LocalOperator {
     screen_.Flush();
   }
 
+  // For programs that follow the job. A failure is reported once and ends nothing.
+  void WriteStatus(const core::JobStatus& status) {
+    if (options_.status.empty()) return;
+    std::string json = core::ToJson(status) + "\n";
+    if (json == status_json_) return;
+    const Status written = WriteFileAtomically(options_.status, json);
+    const std::string problem = written.ok() ? "" : "no status: " + written.error().message;
+    if (!problem.empty() && problem != status_problem_) screen_.Event(problem);
+    status_problem_ = problem;
+    if (written.ok()) status_json_ = std::move(json);
+  }
+
   // ---- the end ----
 
   int Finish() {
@@ -369,6 +387,7 @@ class LocalOperator {
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));
     for (const std::string& line : LastWordsLines(ending)) screen_.Event(line);
     const int exit_code = ExitCodeOf(status, stop_signal_);
+    WriteStatus(status);
     WriteReport(std::move(status), exit_code, now);
     agents_.FlushOutput();
     screen_.Flush();
@@ -443,6 +462,9 @@ class LocalOperator {
   core::RateMeter rate_;
   std::vector<AgentEnd> ends_;
   Time next_table_{};
+  Time next_status_{};
+  std::string status_json_;            // as it was last written
+  std::string status_problem_;         // as it was told
   std::string unschedulable_problem_;  // as it was told
   bool unwritten_ = false;             // a checkpoint in memory is not in the folder
 };

@@ -18,6 +18,7 @@ struct RunOptions {
   std::string agent;          // path of lockstep-agent
   Nodes nodes;                // where it runs; as many as machines
   std::string report;         // file for the report; "": none
+  std::string status;         // file for the status while the job runs; "": none
   std::string unschedulable;  // file: the machines that get no place; "": none
   bool namespaces = true;     // PID namespaces where they are allowed
   bool table = true;          // a live table when stderr is a terminal

@@ -53,14 +53,34 @@ def test_success_is_said_when_report_finds_no_room(tmp_path):
     assert "no report: " in done.stdout and "No space left" in done.stdout, done.stdout
 
 
-def test_report_that_cannot_be_written_is_refused_before_job_starts(tmp_path):
+def test_status_that_finds_no_room_is_said_once_and_the_job_succeeds(tmp_path):
+    folder = tmp_path / "statuses"
+    folder.mkdir()
+    done = run_on_small_disk(folder, "--status", f"{folder}/s.json", script="exit 0")
+    assert done.returncode == 0 and "succeeded" in done.stdout, done.stdout
+    assert done.stdout.count("no status: ") == 1 and "No space left" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("option", ["--report", "--status"])
+def test_file_that_cannot_be_written_is_refused_before_job_starts(option, tmp_path):
     started = tmp_path / "started"
-    for report in ("/nonexistent/r.json", str(tmp_path), "/dev/null"):
+    for file in ("/nonexistent/r.json", str(tmp_path), "/dev/null"):
         done = subprocess.run(
-            [binary("lockstep"), "run", "--report", report, "--", "touch", str(started)],
+            [binary("lockstep"), "run", option, file, "--", "touch", str(started)],
             capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 2 and "--report: " in done.stderr, done.stderr
+        assert done.returncode == 2 and f"{option}: " in done.stderr, done.stderr
     assert not started.exists()
+
+
+def test_last_status_is_that_of_the_report(tmp_path):
+    report, status = tmp_path / "report.json", tmp_path / "status.json"
+    subprocess.run([binary("lockstep"), "run", "-m", "2", *NO_SPARES, "--report", str(report),
+                    "--status", str(status), "--", "true"],
+                   capture_output=True, timeout=60, check=True)
+    whole, last = json.loads(report.read_text()), json.loads(status.read_text())
+    for name in ("state", "reason", "verdict", "machineStatuses", "counters"):
+        assert last[name] == whole[name]
+    assert last["state"] == "Succeeded"
 
 
 SAVES_IN_MEMORY = """\
