@@ -36,3 +36,13 @@ def test_events_page_has_every_reason(function, least):
     words = {word for call in calls(function, "operator", "core") for word in WORD.findall(call)}
     assert words - named("events.md") == set()
     assert len(words) >= least
+
+
+@pytest.mark.parametrize("module, least", [("lockstep.py", 10), ("lockstep_client/__init__.py", 30)])
+def test_python_page_has_every_name_of_the_package(module, least):
+    [names] = re.findall(r"^__all__ = \[(.*?)\]",
+                         (ROOT / "worker/python" / module).read_text(), re.MULTILINE | re.DOTALL)
+    words = set(re.findall(r'"(\w+)"', names))
+    page = set(re.findall(r"`(?:lockstep\.)?(\w+)", (PAGES / "python.md").read_text()))
+    assert words - page == set()
+    assert len(words) >= least

@@ -17,6 +17,9 @@ does nothing, latest() is None, and commit() makes the directory durable where i
 
 The module talks to the agent of its machine over the Unix socket LOCKSTEP_SOCKET, one JSON object
 a line. It needs Python 3.8 and nothing else.
+
+The client that runs jobs, lockstep.Job, lockstep.run() and their like, is the package
+lockstep_client, which is loaded at the first use of one of its names (docs/guides/python.md).
 """
 
 import atexit
@@ -31,6 +34,7 @@ import socket
 import sys
 import threading
 import time
+from types import FrameType
 from typing import Any, Dict, Optional, Union
 
 __all__ = [
@@ -239,7 +243,7 @@ class _Reports:
         self._next_connect = now + _RECONNECT_SECONDS
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.setblocking(False)
-        self._socket.connect(self.path)
+        self._socket.connect(str(self.path))
         return True
 
     def _write(self, line: bytes) -> None:
@@ -292,6 +296,24 @@ def _arm() -> None:
     _stacks = descriptor
 
 
+def __getattr__(name: str) -> Any:
+    """Names of the client, so that a rank that needs none of them imports none of it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    try:
+        import lockstep_client
+    except ModuleNotFoundError as error:
+        if error.name != "lockstep_client":
+            raise
+        raise AttributeError(
+            f"module 'lockstep' has no attribute {name!r}, and the package lockstep_client, which "
+            "runs jobs, is not installed"
+        ) from None
+    if name not in lockstep_client.__all__:
+        raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    return getattr(lockstep_client, name)
+
+
 def _after_fork() -> None:
     # A data loader's worker must not write into its parent's connection, nor into its file.
     global _reports
@@ -316,7 +338,7 @@ class _End:
         self.pid = os.getpid()
         self.main = None  # the frame of the program's own text
         main = getattr(sys.modules.get("__main__"), "__dict__", None)
-        frame = sys._getframe()
+        frame: Optional[FrameType] = sys._getframe()
         while frame is not None:
             if frame.f_globals is main and frame.f_code.co_name == "<module>":
                 self.main = frame

@@ -1,0 +1,1 @@
+from client_fixture import programs_in_path  # noqa: F401

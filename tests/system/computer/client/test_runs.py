@@ -1,0 +1,196 @@
+"""lockstep.run(): a job on this computer, by the real `lockstep run`."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import lockstep
+import processes
+import pytest
+from paths import MODULES
+from waiting import wait_until
+
+NEVER = {"prestart": "Never"}
+
+
+def job(program, name="gpt", machines=2, processes=2, **fields):
+    return lockstep.Job(name, machines=machines, processes=processes,
+                        command=[sys.executable, "-c", program], **{**NEVER, **fields})
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """A file; ranks of UNTIL wait for it."""
+    return tmp_path / "gate"
+
+
+UNTIL = """\
+import os, time
+print("rank", os.environ["RANK"], flush=True)
+while not os.path.exists({gate!r}): time.sleep(0.01)
+"""
+
+
+def until(gate, before=""):
+    return before + "\n" + UNTIL.format(gate=str(gate))
+
+
+def test_a_job_runs_and_its_output_is_printed_and_kept(capfd):
+    with lockstep.run(job('import os; print("hello from", os.environ["RANK"])')) as run:
+        status = run.wait(timeout=60)
+    assert (status.state, run.state) == ("Succeeded", "Succeeded")
+    assert status.verdict.exit_code == 0 and status.processes == 4
+    assert list(run.logs(rank=3)) == ["hello from 3"]
+    assert sorted(run.logs(machine=0)) == ["[m0 r0] hello from 0", "[m0 r1] hello from 1"]
+    assert len(list(run.logs())) == 4
+    said = capfd.readouterr()
+    assert "[m1 r3] hello from 3" in said.out and "job gpt succeeded" in said.err
+    assert any("job gpt succeeded" in event.message for event in run.events())
+
+
+def test_a_failure_names_the_rank_and_its_last_lines():
+    program = 'import os\nif os.environ["RANK"] == "3": raise ValueError("no such file: x")\n' \
+              'import time; time.sleep(60)'
+    failing = job(program, failure_policy=lockstep.FailurePolicy(max_restarts=0))
+    with pytest.raises(lockstep.JobFailed) as caught, lockstep.run(failing, echo=False) as run:
+        run.wait(timeout=60)
+    error = caught.value
+    assert (error.rank, error.machine, error.exit_code, error.cause) == (3, 1, 1, "ProcessExit")
+    assert error.last_lines[-1] == "ValueError: no such file: x"
+    words = str(error)
+    assert words.startswith("job gpt failed: rank 3 on machine 1 exited with code 1")
+    assert words.endswith("| ValueError: no such file: x")
+
+
+def test_a_job_that_is_not_valid_is_refused_with_the_words_of_lockstep(capfd):
+    wrong = job("", trainer=lockstep.Trainer(data=["x"]))
+    with pytest.raises(lockstep.JobInvalid, match="spec.trainer|spec.command"):
+        lockstep.run(wrong, echo=False).wait(timeout=60)
+
+
+def test_the_status_and_the_logs_follow_a_job_that_runs(gate):
+    report = "import lockstep; lockstep.report(step=3, total_steps=10, loss=0.5)"
+    running = job(until(gate, report), env={"PYTHONPATH": str(MODULES)})
+    with lockstep.run(running, echo=False) as run:
+        lines = run.logs(follow=True, timeout=60)
+        assert {next(lines) for _ in range(4)} == {
+            f"[m{rank // 2} r{rank}] rank {rank}" for rank in range(4)}
+        status = wait_until(lambda: (run.status.progress and run.status.progress.step == 3
+                                     and run.status), lambda: f"a report: {run.status}")
+        assert status.state == "Running" and status.ready == "2/2"
+        assert "job gpt: Running, 2/2 machines, 3/10" in repr(run)
+        html = run._repr_html_()
+        assert 'value="30"' in html and "machine 1: Running" in html
+        with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+            run.wait(timeout=0.05)
+        gate.touch()
+        assert list(lines) == []
+        run.wait(timeout=60)
+
+
+def test_a_suspended_job_is_resumed_in_a_new_run(gate):
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        next(run.logs(follow=True, timeout=60))
+        run.suspend(timeout=60)
+        assert run.state == "Suspended"
+        with pytest.raises(lockstep.JobStopped, match="stopped on request"):
+            run.wait(timeout=60)
+        gate.touch()
+        run.resume()
+        assert run.wait(timeout=60).state == "Succeeded"
+        with pytest.raises(lockstep.Unsupported, match="only a suspended job is resumed"):
+            run.resume()
+        with pytest.raises(lockstep.Unsupported, match="keeps its number of machines"):
+            run.scale(3)
+
+
+def test_leaving_the_block_stops_the_job(gate, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLIENT_UNDER_TEST", str(tmp_path))
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        next(run.logs(follow=True, timeout=60))
+        assert processes.with_variable("CLIENT_UNDER_TEST", str(tmp_path))
+    assert run.state == "Suspended"
+    wait_until(lambda: not processes.with_variable("CLIENT_UNDER_TEST", str(tmp_path)), "the end")
+
+
+def test_a_rank_that_ignores_sigterm_is_killed_after_the_time_of_delete(gate):
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    run = lockstep.run(job(until(gate, deaf)), echo=False)
+    next(run.logs(follow=True, timeout=60))
+    run.delete(timeout=0.1)
+    assert run.state == "Suspended"
+
+
+def test_ctrl_c_stops_the_job(gate):
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        next(run.logs(follow=True, timeout=60))
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            run.wait(timeout=60)
+        assert run.state == "Suspended"
+
+
+def test_a_rank_or_machine_that_does_not_exist_is_named():
+    with lockstep.run(job(""), echo=False) as run:
+        for arguments, words in (({"rank": 4}, "ranks 0 to 3, not 4"),
+                                 ({"machine": 2}, "machines 0 to 1, not 2"),
+                                 ({"rank": 3, "machine": 0}, "rank 3 is on machine 1, not 0")):
+            with pytest.raises(lockstep.NotFound, match=words):
+                run.logs(**arguments)
+        run.wait(timeout=60)
+
+
+def test_lines_that_do_not_name_their_rank_are_not_searched_for_it():
+    raw = job("print(1)", logs=lockstep.Logs(format="Raw"))
+    with lockstep.run(raw, echo=False) as run:
+        run.wait(timeout=60)
+        with pytest.raises(lockstep.Unsupported, match="leaves out which rank"):
+            run.logs(rank=0)
+        assert list(run.logs()) == ["1"] * 4
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit()"])
+def test_a_job_ends_with_the_python_that_started_it(end, gate, tmp_path):
+    program = f"""\
+import os, signal, sys, lockstep
+job = lockstep.Job("gpt", machines=2, command=[sys.executable, "-c", {until(gate)!r}],
+                   prestart="Never")
+run = lockstep.run(job, echo=False)
+next(run.logs(follow=True, timeout=60))
+{end}
+"""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    variables = {**os.environ, "PYTHONPATH": str(MODULES), "CLIENT_UNDER_TEST": str(tmp_path)}
+    subprocess.run([sys.executable, file], env=variables, timeout=60, stdout=subprocess.DEVNULL)
+    wait_until(lambda: not processes.with_variable("CLIENT_UNDER_TEST", str(tmp_path)), "the end")
+
+
+def test_lockstep_that_dies_is_reported_with_its_signal(gate):
+    run = lockstep.run(job(until(gate)), echo=False)
+    next(run.logs(follow=True, timeout=60))
+    run._process.kill()
+    with pytest.raises(lockstep.LockstepError, match="`lockstep run` was killed by SIGKILL"):
+        run.wait(timeout=60)
+
+
+def test_a_job_leaves_no_file_behind(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with lockstep.run(job(""), echo=False) as run:
+        assert list(pathlib.Path(tmp_path).iterdir())
+        run.wait(timeout=60)
+    assert list(pathlib.Path(tmp_path).iterdir()) == []
+
+
+def test_html_of_a_status_is_escaped():
+    from lockstep_client import view
+
+    status = lockstep.Status.from_dict({
+        "state": "Failed", "reason": "<b>x", "machineStatuses": [{"index": 0, "node": '"><i>'}],
+        "lastFailure": {"message": "<script>", "stderr": "<img src=x>"}, "newField": 1})
+    text = view.html("<u>", status)
+    assert not any(each in text for each in ("<b>x", '"><i>', "<script>", "<img", "<u>"))
+    assert "&lt;img src=x&gt;" in text

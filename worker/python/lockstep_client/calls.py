@@ -1,0 +1,129 @@
+"""lockstep.train(): a function on every rank, and its value back."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import tempfile
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, TypeVar, Union, cast
+
+from lockstep import LockstepError
+from lockstep_client.errors import JobFailed, WaitTimeout
+from lockstep_client.job import Job
+from lockstep_client.local import LocalRun
+from lockstep_client.packages import need
+from lockstep_client.spec import FailurePolicy
+
+T = TypeVar("T")
+
+CALL = "call"  # a file of the call's folder
+
+
+def value_file(folder: str, generation: Optional[str]) -> str:
+    """Rank 0's value. An earlier generation's is none of this one's."""
+    return os.path.join(folder, f"value-{generation}")
+
+
+def traceback_file(folder: str, generation: Optional[str], rank: Union[int, str, None]) -> str:
+    """What a rank's function raised."""
+    return os.path.join(folder, f"traceback-{generation}-{rank}")
+
+
+def train(
+    fn: Callable[..., T],
+    *,
+    machines: int = 1,
+    processes: int = 1,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    max_restarts: int = 0,
+    env: Optional[Mapping[str, str]] = None,
+    name: str = "",
+    timeout: Optional[float] = None,
+    echo: bool = True,
+    **fields: Any,
+) -> T:
+    """Calls fn(*args, **kwargs) on machines x processes ranks of this computer.
+
+        def fit(epochs):
+            import torch.distributed as dist
+            dist.init_process_group("gloo")
+            ...
+            return loss
+
+        loss = lockstep.train(fit, machines=2, processes=2, args=[3])
+
+    Returns rank 0's value. Each rank is a process with torchrun's environment. The function goes
+    there by cloudpickle: one of a script or a notebook with the globals that it uses, one of a
+    module by the module's name, which ranks import from this process's sys.path.
+
+    max_restarts: how often a failed rank may be restarted, all ranks with it. env: variables of the
+    ranks. name: the job's; else the function's. timeout: in seconds; then the job is stopped and
+    WaitTimeout raised. echo: print what ranks print. fields: any other field of lockstep.Job.
+
+    Raises JobFailed with the traceback of the rank that failed first. Ctrl-C stops the job.
+    """
+    cloudpickle = need("cloudpickle", "cloudpickle", "lockstep.train")
+    folder = tempfile.TemporaryDirectory(prefix="lockstep-train-")
+    with folder:
+        with open(os.path.join(folder.name, CALL), "wb") as file:
+            try:
+                cloudpickle.dump((fn, tuple(args), dict(kwargs or {})), file)
+            except Exception as error:  # of anybody's __reduce__
+                raise LockstepError(f"the function or its arguments can't be sent to other "
+                                    f"processes: {error}") from error
+        fields.setdefault("failure_policy", FailurePolicy(max_restarts=max_restarts))
+        if max_restarts == 0:
+            fields.setdefault("prestart", "Never")  # no process will be started again
+        job = Job(name or _name(fn), machines=machines, processes=processes,
+                  command=[sys.executable, "-m", "lockstep_client.rank", folder.name],
+                  env={**_search_path(), **(env or {})}, **fields)
+        with LocalRun(job, echo=echo, options=["--local", "--no-hints"]) as run:
+            try:
+                status = run.wait(timeout)
+            except JobFailed as error:
+                raise JobFailed(run.name, error.status, _traceback(folder.name, error)) from None
+            except WaitTimeout:
+                run.delete(timeout=0)
+                raise WaitTimeout(f"{job.name} took longer than {timeout:g} s and was stopped"
+                                  ) from None
+        generation = status.verdict.generation if status.verdict else None
+        return cast(T, _value(value_file(folder.name, generation), job.name))
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    """A name for a job: that of the function, in small letters, digits and dashes."""
+    name = getattr(fn, "__name__", "") or type(fn).__name__
+    name = "".join(each if each.isascii() and each.isalnum() else "-" for each in name.lower())
+    name = name.strip("-0123456789")[:40].rstrip("-")
+    return name or "train"
+
+
+def _search_path() -> Dict[str, str]:
+    """What this process can import, ranks can, too."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [os.path.abspath(each) for each in sys.path if not each.endswith(".zip")]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, here]))}
+
+
+def _traceback(folder: str, error: JobFailed) -> Optional[str]:
+    """What the rank that failed first wrote; None if it died otherwise."""
+    failure = error.status.last_failure
+    generation = failure.generation if failure else None
+    try:
+        with open(traceback_file(folder, generation, error.rank), encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _value(file: str, name: str) -> Any:
+    try:
+        with open(file, "rb") as value:
+            return pickle.load(value)
+    except FileNotFoundError:
+        raise LockstepError(f"job {name} succeeded, but rank 0 left without a value; did the "
+                            "function call sys.exit()?") from None
+    except Exception as error:
+        raise LockstepError(f"the value of {name} can't be read here: {error}") from error

@@ -1,0 +1,142 @@
+"""What a run on this computer and a run on a cluster have in common."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import time
+from types import TracebackType
+from typing import Iterator, List, Optional, Type, TypeVar
+
+from lockstep_client import view
+from lockstep_client.errors import JobFailed, JobStopped, NotFound, WaitTimeout
+from lockstep_client.job import Job
+from lockstep_client.status import Status
+
+ENDED = ("Succeeded", "Failed")
+R = TypeVar("R", bound="Run")
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something that happened to a job."""
+
+    message: str
+    reason: str = ""  # one word, as docs/reference/events.md lists them; "" on this computer
+    time: str = ""  # RFC 3339; "" if it is not known
+    warning: bool = False
+
+
+class Run(abc.ABC):
+    """A job that runs, or has run. A context manager: leaving the block stops what still runs."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+    @property
+    @abc.abstractmethod
+    def status(self) -> Status:
+        """The job's status now. Every field may be None, all of them before the job has begun."""
+
+    @property
+    def state(self) -> str:
+        """`status.state`: Running, Succeeded, Failed, ...; Pending before the job has begun."""
+        return self.status.state or "Pending"
+
+    @abc.abstractmethod
+    def wait(self, timeout: Optional[float] = None) -> Status:
+        """Returns the status when the job has succeeded.
+
+        timeout: in seconds; None waits for as long as the job takes. Raises JobFailed with the
+        root cause, JobStopped if somebody stopped or deleted the job, and WaitTimeout, after which
+        the job goes on.
+        """
+
+    @abc.abstractmethod
+    def logs(self, rank: Optional[int] = None, machine: Optional[int] = None,
+             follow: bool = False, timeout: Optional[float] = None) -> Iterator[str]:
+        """The lines that the processes printed, without line ends.
+
+        rank, machine: only its lines. A rank's lines come without the prefix that names it.
+        follow: go on until the job has ended. timeout: in seconds, after which it raises
+        WaitTimeout. Raises NotFound if the job has no such rank or machine.
+        """
+
+    @abc.abstractmethod
+    def events(self) -> List[Event]:
+        """What happened to the job, the oldest first."""
+
+    @abc.abstractmethod
+    def suspend(self) -> None:
+        """Stops the processes, which have `grace_period` to save."""
+
+    @abc.abstractmethod
+    def resume(self) -> None:
+        """Continues a suspended job from its last checkpoint."""
+
+    @abc.abstractmethod
+    def scale(self, machines: int) -> None:
+        """Changes how many machines the job has."""
+
+    @abc.abstractmethod
+    def delete(self, timeout: float = 300.0) -> None:
+        """Stops the job and removes what it left, within `timeout` seconds, else WaitTimeout."""
+
+    def _verdict(self, status: Status) -> Optional[Status]:
+        """The status of a job that succeeded; None while it has not ended."""
+        if status.state == "Failed":
+            raise JobFailed(self.name, status)
+        return status if status.state == "Succeeded" else None
+
+    def _machine_of(self, rank: Optional[int], machine: Optional[int]) -> Optional[int]:
+        """The machine whose lines are wanted, or None for all of them."""
+        machines, processes = self.job.machines or 1, self.job.processes or 1
+        if rank is not None and not 0 <= rank < machines * processes:
+            raise NotFound(f"job {self.name} has ranks 0 to {machines * processes - 1}, not {rank}")
+        if machine is not None and not 0 <= machine < machines:
+            raise NotFound(f"job {self.name} has machines 0 to {machines - 1}, not {machine}")
+        if rank is None:
+            return machine
+        of = rank // processes
+        if machine is not None and machine != of:
+            raise NotFound(f"rank {rank} is on machine {of}, not {machine}")
+        return of
+
+    def __enter__(self: R) -> R:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        if self.state not in ENDED:
+            try:
+                self.delete()
+            except (NotFound, JobStopped):
+                pass
+
+    def __repr__(self) -> str:
+        return view.line(self.name, self.status)
+
+    def _repr_html_(self) -> str:
+        return view.html(self.name, self.status)
+
+
+class Deadline:
+    """The end of a call's time."""
+
+    def __init__(self, timeout: Optional[float], what: str) -> None:
+        self._timeout, self._what = timeout, what
+        self._end = None if timeout is None else time.monotonic() + timeout
+
+    def left(self, most: float) -> float:
+        """Seconds until the end, at most `most`. Raises WaitTimeout at the end."""
+        if self._end is None:
+            return most
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise WaitTimeout(f"{self._what} took longer than {self._timeout:g} s; the job goes on")
+        return min(left, most)
