@@ -35,7 +35,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, List, Optional, Union
 
 __all__ = [
     "AgentUnavailable",
@@ -312,6 +312,15 @@ def __getattr__(name: str) -> Any:
     if name not in lockstep_client.__all__:
         raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
     return getattr(lockstep_client, name)
+
+
+def __dir__() -> List[str]:
+    """For editors and notebooks, which complete names."""
+    try:
+        from lockstep_client import __all__ as names
+    except ImportError:
+        names = []
+    return sorted({*globals(), *names})
 
 
 def _after_fork() -> None:

@@ -74,7 +74,7 @@ def _class(path, schema, checked, classes):
                        kind if needed else f"Optional[{kind}]", _limits(inner, field, checked),
                        _meaning(field)))
     fields.sort(key=lambda each: each[0])  # what has no default comes first
-    lines = ["@dataclass", f"class {_name(path)}(Record):",
+    lines = ["@dataclass(repr=False)", f"class {_name(path)}(Record):",
              *_doc(schema["description"], 4)]
     if not checked:
         lines += ["", "    _checked: ClassVar[bool] = False"]

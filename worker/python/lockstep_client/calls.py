@@ -78,7 +78,7 @@ def train(
             fields.setdefault("prestart", "Never")  # no process will be started again
         job = Job(name or _name(fn), machines=machines, processes=processes,
                   command=[sys.executable, "-m", "lockstep_client.rank", folder.name],
-                  env={**_search_path(), **(env or {})}, **fields)
+                  env=_variables(env or {}), **fields)
         with LocalRun(job, echo=echo, options=["--local", "--no-hints"]) as run:
             try:
                 status = run.wait(timeout)
@@ -100,11 +100,12 @@ def _name(fn: Callable[..., Any]) -> str:
     return name or "train"
 
 
-def _search_path() -> Dict[str, str]:
-    """What this process can import, ranks can, too."""
+def _variables(env: Mapping[str, str]) -> Dict[str, Union[str, Dict[str, Any]]]:
+    """The ranks' variables. What this process can import, ranks can, too."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     folders = [os.path.abspath(each) for each in sys.path if not each.endswith(".zip")]
-    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, here]))}
+    own = [env["PYTHONPATH"]] if "PYTHONPATH" in env else []
+    return {**env, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*own, *folders, here]))}
 
 
 def _traceback(folder: str, error: JobFailed) -> Optional[str]:

@@ -103,11 +103,12 @@ class ClusterRun(Run):
         In a notebook it also shows the job's state, which is replaced in place. Ctrl-C ends the
         wait, and the job goes on. ClusterError follows after five minutes without an API server.
         """
-        deadline, live = Deadline(timeout, f"job {self.name}"), Live()
+        deadline, status = Deadline(timeout, f"job {self.name}"), Status()
+        live = Live(self.name, lambda: status)
         try:
             for found in self._follow(deadline):
                 status = _status_of(found)
-                live.show(self.name, status, last=status.state in ENDED)
+                live.show(last=status.state in ENDED)
                 verdict = self._verdict(status)
                 if verdict is not None:
                     return verdict

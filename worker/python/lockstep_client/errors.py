@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 from lockstep import LockstepError
 
@@ -16,6 +16,9 @@ class JobInvalid(LockstepError, ValueError):
     def __init__(self, problems: List[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.problems,)
 
 
 class JobFailed(LockstepError):
@@ -44,6 +47,9 @@ class JobFailed(LockstepError):
             text += f"\n{'traceback' if traceback else 'last lines'}{of}:\n"
             text += "\n".join(f"| {line}" for line in lines)
         super().__init__(text)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.name, self.status, self.traceback)
 
 
 class JobStopped(LockstepError):
@@ -77,3 +83,8 @@ class MissingPackage(LockstepError, ImportError):
 def _index(value: Optional[int]) -> Optional[int]:
     """-1 is "none" in a status."""
     return None if value is None or value < 0 else value
+
+
+for _each in (JobInvalid, JobFailed, JobStopped, WaitTimeout, Unsupported, NotFound, ClusterError,
+              MissingProgram, MissingPackage):
+    _each.__module__ = "lockstep"  # as users and tracebacks name them

@@ -16,7 +16,7 @@ KIND = "TrainingJob"
 _METADATA = ("namespace", "labels", "annotations")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Job(JobFields):
     """A TrainingJob. Its fields are those of `spec`, in Python's spelling.
 

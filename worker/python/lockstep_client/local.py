@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,19 +21,28 @@ from lockstep import LockstepError
 from lockstep_client import program
 from lockstep_client.errors import JobInvalid, JobStopped, Unsupported
 from lockstep_client.job import Job
-from lockstep_client.runs import ENDED, Deadline, Event, Run
+from lockstep_client.runs import Deadline, Event, Run
 from lockstep_client.status import Status
 from lockstep_client.view import Live
 
-KEPT_LINES = 100_000  # of the processes' output; `logs.path` keeps all of it in files
+# What is kept of the processes' output; `logs.path` keeps all of it in files.
+KEPT_LINES = 100_000
+KEPT_CHARACTERS = 64 * 1024 * 1024
 KEPT_EVENTS = 10_000
+_LONGEST_LINE = 64 * 1024  # bytes; a longer one comes in pieces
 _LOOK_SECONDS = 0.25  # between two looks at the status
 _KILL_SECONDS = 30.0  # that `lockstep run` may take to end once it kills
 _USAGE = 2  # the exit code of `lockstep run` for a job that is not valid
 _PREFIX = re.compile(r"\[m(\d+)(?: r(\d+))?\] ?")
 _OWN = "lockstep: "
-# Ends a run whose Python died without a word: its end of the pipe is then closed.
-_GUARD = 'read -r line || kill -TERM "$0" 2>/dev/null'
+# Ends a run whose Python died without a word: its end of the pipe is then closed. $0 is the run's
+# process, $1 its folder.
+_GUARD = """\
+read -r line && exit
+kill -TERM "$0"
+while kill -0 "$0"; do sleep 0.2; done
+rm -rf -- "$1"
+"""
 
 
 def run(job: Job, *, echo: bool = True, options: Sequence[str] = ()) -> LocalRun:
@@ -64,8 +74,10 @@ class LocalRun(Run):
         super().__init__(job)
         self.echo = echo
         self._options = list(options)
+        self._pid = os.getpid()
         self._changed = threading.Condition()
-        self._lines: Deque[_Line] = collections.deque(maxlen=KEPT_LINES)
+        self._lines: Deque[_Line] = collections.deque()
+        self._characters = 0  # in them
         self._count = 0  # of lines that ever came
         self._own: Deque[str] = collections.deque(maxlen=KEPT_EVENTS)
         self._own_count = 0
@@ -75,22 +87,16 @@ class LocalRun(Run):
 
     def _begin(self) -> None:
         program_path = program.find()
-        self._folder = tempfile.TemporaryDirectory(prefix="lockstep-run-")
-        file = self._path("job.json")
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(self._text)
+        # Not a TemporaryDirectory, which a fork of this process would remove at its exit.
+        self._folder = tempfile.mkdtemp(prefix="lockstep-run-")
         self._status = Status()
         self._ended: Optional[Status] = None
         self._failure: Optional[LockstepError] = None  # of `lockstep run` itself
-        # Its own session, because Ctrl-C is this process's to pass on.
-        self._process = subprocess.Popen(
-            [program_path, "run", "--no-table", "--report", self._path("report.json"),
-             "--status", self._path("status.json"), *self._options, file],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True)
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, str(self._process.pid)], stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            self._start(program_path)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         _running.add(self)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._readers = [
@@ -101,14 +107,34 @@ class LocalRun(Run):
         for reader in self._readers:
             reader.start()
 
+    def _start(self, program_path: str) -> None:
+        file = self._path("job.json")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(self._text)
+        # Its own session, because Ctrl-C is this process's to pass on.
+        self._process = subprocess.Popen(
+            [program_path, "run", "--no-table", "--report", self._path("report.json"),
+             "--status", self._path("status.json"), *self._options, file],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True)
+        try:
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, str(self._process.pid), self._folder],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True)
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder.name, name)
+        return os.path.join(self._folder, name)
 
     # ---- what it prints ----
 
     def _read(self, stream: IO[bytes], keep: Callable[[str], None]) -> None:
         with stream:
-            for line in stream:  # `lockstep run` cuts lines at 16 KiB
+            for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
                 text = line.decode("utf-8", "replace").rstrip("\n")
                 with self._changed:
                     keep(text)
@@ -119,7 +145,10 @@ class LocalRun(Run):
         machine = int(found[1]) if found else None
         rank = int(found[2]) if found and found[2] else None
         self._lines.append(_Line(machine, rank, text, found.end() if found else 0))
+        self._characters += len(text)
         self._count += 1
+        while len(self._lines) > KEPT_LINES or self._characters > KEPT_CHARACTERS:
+            self._characters -= len(self._lines.popleft().text)
 
     def _keep_own(self, text: str) -> None:
         self._own.append(text[len(_OWN):] if text.startswith(_OWN) else text)
@@ -169,7 +198,7 @@ class LocalRun(Run):
         if status is None:
             status = self._without_report()
         self._ended = status
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
         return True
 
     def _without_report(self) -> Status:
@@ -201,11 +230,11 @@ class LocalRun(Run):
         job as `suspend` does; a second Ctrl-C kills it. See Run.wait for the errors.
         """
         deadline = Deadline(timeout, f"job {self.name}")
-        live = Live()
+        live = Live(self.name, lambda: self.status)
         try:
             while not self._poll():
                 self._print_new()
-                live.show(self.name, self.status)
+                live.show()
                 with self._changed:
                     if self._count == self._shown and self._own_count == self._own_shown:
                         self._changed.wait(deadline.left(_LOOK_SECONDS))
@@ -214,7 +243,7 @@ class LocalRun(Run):
             raise
         finally:
             self._print_new()
-            live.show(self.name, self.status, last=True)
+            live.show(last=True)
         return self._result()
 
     def _result(self) -> Status:
@@ -256,7 +285,7 @@ class LocalRun(Run):
              follow: bool = False, timeout: Optional[float] = None) -> Iterator[str]:
         """The lines that the processes printed; see Run.logs.
 
-        The newest 100,000 lines of the job are kept. Field `logs.path` names a folder for all of
+        The newest 100,000 lines of the job are kept, or 64 Mi characters. Field `logs.path` names a folder for all of
         them. With `logs.format` Raw or Json, `rank` and `machine` raise Unsupported.
         """
         wanted = self._machine_of(rank, machine)
@@ -349,5 +378,5 @@ _running: weakref.WeakSet[LocalRun] = weakref.WeakSet()
 @atexit.register
 def _end_all() -> None:
     for each in list(_running):
-        if each.state not in ENDED:
+        if each._pid == os.getpid():  # a fork of it leaves the job alone
             each.delete()

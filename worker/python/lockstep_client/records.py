@@ -35,6 +35,11 @@ class Record:
                                      + _meant(name, _fields(type(self))))
             object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        values = ((name, getattr(self, name)) for name in _fields(type(self)))
+        shown = ", ".join(f"{name}={value!r}" for name, value in values if value is not None)
+        return f"{type(self).__name__}({shown})"
+
     def problems(self, where: str = "") -> Iterator[str]:
         """What is wrong with the values' types, choices and limits, a sentence each."""
         for name, (field, hint) in _fields(type(self)).items():

@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 from typing import Iterator, List, Optional, Type, TypeVar
 
+from lockstep import LockstepError
 from lockstep_client import view
 from lockstep_client.errors import JobFailed, JobStopped, NotFound, WaitTimeout
 from lockstep_client.job import Job
@@ -119,10 +120,17 @@ class Run(abc.ABC):
                 pass
 
     def __repr__(self) -> str:
-        return view.line(self.name, self.status)
+        return view.line(self.name, self._shown_status())
 
     def _repr_html_(self) -> str:
-        return view.html(self.name, self.status)
+        return view.html(self.name, self._shown_status())
+
+    def _shown_status(self) -> Status:
+        """A view must not raise, whatever has become of the job."""
+        try:
+            return self.status
+        except LockstepError as error:
+            return Status(state="Suspended", reason=str(error))
 
 
 class Deadline:

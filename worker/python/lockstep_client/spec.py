@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass
+@dataclass(repr=False)
 class ImagePullSecret(Record):
     """Secrets to pull images."""
 
@@ -43,7 +43,7 @@ class ImagePullSecret(Record):
     """Name of the Secret."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Mpi(Record):
     """How the ranks of an MPI program start, with framework Mpi."""
 
@@ -53,7 +53,7 @@ class Mpi(Record):
     answers PMIx. Default: Launcher."""
 
 
-@dataclass
+@dataclass(repr=False)
 class ModelShape(Record):
     """Sizes instead of those of `model`. width must be a multiple of heads."""
 
@@ -70,7 +70,7 @@ class ModelShape(Record):
     """vocabulary of the model."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainerParallel(Record):
     """How the processes share one model. The rest is data parallel."""
 
@@ -89,7 +89,7 @@ class TrainerParallel(Record):
     number of processes. A power of two that divides the heads. Default: 1."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Trainer(Record):
     """The built-in trainer, which replaces `command`."""
 
@@ -217,7 +217,7 @@ class Trainer(Record):
     keep their processes and give the new rank their state. Default: Restart."""
 
 
-@dataclass
+@dataclass(repr=False)
 class ResourcesPerProcess(Record):
     """Resources of each process. The worker container requests processesPerMachine times this."""
 
@@ -234,7 +234,7 @@ class ResourcesPerProcess(Record):
     """Memory, as in 110Gi."""
 
 
-@dataclass
+@dataclass(repr=False)
 class CpuMap(Record):
     """With bind Map, one entry for each process of a machine, in order of rank."""
 
@@ -245,7 +245,7 @@ class CpuMap(Record):
     """NUMA nodes to take memory from. Absent: the nodes of the CPUs."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Topology(Record):
     """How processes are bound within a machine."""
 
@@ -283,7 +283,7 @@ class Topology(Record):
     0, and LOCAL_RANK is 0. Default: Shared."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Placement(Record):
     """The nodes of the machines."""
 
@@ -307,7 +307,7 @@ class Placement(Record):
     last of topologyLevels; the nearer labels stay preferred. Default: Preferred."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Scheduling(Record):
     """How the scheduler gives the machines their nodes."""
 
@@ -320,7 +320,7 @@ class Scheduling(Record):
     None."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Network(Record):
     """How machines find each other."""
 
@@ -329,7 +329,7 @@ class Network(Record):
     machine waits for DNS records. Default: true."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Elastic(Record):
     """Lets the gang run with fewer machines while others find no node."""
 
@@ -348,7 +348,7 @@ class Elastic(Record):
     """How long the gang keeps a size before it grows at a checkpoint. Default: 15m."""
 
 
-@dataclass
+@dataclass(repr=False)
 class FailureRule(Record):
     """The first rule that matches a failure decides. If none matches, the defaults in
     docs/reference/trainingjob.md apply."""
@@ -376,7 +376,7 @@ class FailureRule(Record):
     """What follows a failure that matches. Default: Restart."""
 
 
-@dataclass
+@dataclass(repr=False)
 class FailurePolicy(Record):
     """How Lockstep handles failures."""
 
@@ -411,7 +411,7 @@ class FailurePolicy(Record):
     docs/reference/trainingjob.md apply."""
 
 
-@dataclass
+@dataclass(repr=False)
 class MemoryCheckpoints(Record):
     """Checkpoints in the machines' memory. Off without a size."""
 
@@ -422,7 +422,7 @@ class MemoryCheckpoints(Record):
     """Copies on other machines. Default: 1."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Checkpoint(Record):
     """Checkpoints of the job."""
 
@@ -444,7 +444,7 @@ class Checkpoint(Record):
     10m."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Health(Record):
     """Time limits for a job without progress."""
 
@@ -456,7 +456,7 @@ class Health(Record):
     """How long a process may report no progress after its first report. 0s: off. Default: 0s."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Preflight(Record):
     """Measures machines before ranks run on them. At most two slow machines are replaced."""
 
@@ -480,7 +480,7 @@ class Preflight(Record):
     """Least median rate of a machine's links to others, in GB/s. 0: no limit. Default: 0."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Logs(Record):
     """Output of the processes."""
 
@@ -496,7 +496,7 @@ class Logs(Record):
     """Folder for a file of each rank and generation."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Role(Record):
     """Names for ranks that do different work, in order of rank. The first role has ranks 0 to count
     - 1."""
@@ -512,7 +512,7 @@ class Role(Record):
     while the others run on. Default: Gang."""
 
 
-@dataclass
+@dataclass(repr=False)
 class JobFields(Record):
     """The desired state of the job."""
 

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-@dataclass
+@dataclass(repr=False)
 class Condition(Record):
     """Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, PreflightPassed,
     HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, Complete, Failed and NameConflict,
@@ -64,7 +64,7 @@ class Condition(Record):
     """When its status last changed."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Agent(Record):
     """Image and versions of the job's agents, fixed at the first start."""
 
@@ -80,7 +80,7 @@ class Agent(Record):
     """Version of the master key."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Verdict(Record):
     """How the job ended."""
 
@@ -96,7 +96,7 @@ class Verdict(Record):
     """Cause of a failure."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Counters(Record):
     """Counts for the budgets. No operator or coordinator may lose them."""
 
@@ -134,7 +134,7 @@ class Counters(Record):
     """Restarts of a rank alone. processFailures counts them too."""
 
 
-@dataclass
+@dataclass(repr=False)
 class MachineCounts(Record):
     """Numbers of machines."""
 
@@ -153,7 +153,7 @@ class MachineCounts(Record):
     """Spare machines whose pod is ready. They do not count as machines."""
 
 
-@dataclass
+@dataclass(repr=False)
 class MachineStatus(Record):
     """At most 100 machines, the worst first."""
 
@@ -179,7 +179,7 @@ class MachineStatus(Record):
     """Binding of its processes: None, Partial, or as topology.bind asks."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Attempt(Record):
     """The current attempt of each machine."""
 
@@ -192,7 +192,7 @@ class Attempt(Record):
     """Indices of machines, as in 0-3,7."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Restarts(Record):
     """Restarts of the gang and of ranks alone."""
 
@@ -211,7 +211,7 @@ class Restarts(Record):
     """Restarts after stops on request."""
 
 
-@dataclass
+@dataclass(repr=False)
 class LastFailure(Record):
     """The root cause of the last failure."""
 
@@ -251,7 +251,7 @@ class LastFailure(Record):
     """The process's last lines of stderr."""
 
 
-@dataclass
+@dataclass(repr=False)
 class PastGeneration(Record):
     """The last ten generations that did not succeed. The newest is last."""
 
@@ -280,7 +280,7 @@ class PastGeneration(Record):
     one."""
 
 
-@dataclass
+@dataclass(repr=False)
 class OpenLedger(Record):
     """The part of the sums since the last generation ended. Its activities may still change."""
 
@@ -313,7 +313,7 @@ class OpenLedger(Record):
     start."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Ledger(Record):
     """How the time of the machines was spent."""
 
@@ -352,7 +352,7 @@ class Ledger(Record):
     """The part of the sums since the last generation ended. Its activities may still change."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Prestart(Record):
     """Parked interpreters for the next generation."""
 
@@ -377,7 +377,7 @@ class Prestart(Record):
     """The last generation that is counted."""
 
 
-@dataclass
+@dataclass(repr=False)
 class SlowMachine(Record):
     """Attempts of slow machines. The newest is last."""
 
@@ -396,7 +396,7 @@ class SlowMachine(Record):
     """true: another attempt replaces it. false: the job goes on with it."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Preflight(Record):
     """Results of the preflight."""
 
@@ -414,7 +414,7 @@ class Preflight(Record):
     """Attempts of slow machines. The newest is last."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Metric(Record):
     """Figures, as in loss."""
 
@@ -427,7 +427,7 @@ class Metric(Record):
     """Value of the figure, as text."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Progress(Record):
     """Progress that the processes report."""
 
@@ -452,7 +452,7 @@ class Progress(Record):
     """When the progress was reported."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Queue(Record):
     """The job in a queue of Kueue."""
 
@@ -468,7 +468,7 @@ class Queue(Record):
     """The ResourceFlavor of each resource."""
 
 
-@dataclass
+@dataclass(repr=False)
 class SilentAttempt(Record):
     """Attempts that were lost for silence and whose charge is open. An attempt is charged unless
     its node is lost too."""
@@ -482,7 +482,7 @@ class SilentAttempt(Record):
     """Indices of machines, as in 0-3,7."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Elastic(Record):
     """The members of an elastic gang."""
 
@@ -512,7 +512,7 @@ class Elastic(Record):
     """Why they were decided."""
 
 
-@dataclass
+@dataclass(repr=False)
 class PodGroup(Record):
     """The PodGroup by which a scheduler places the pods together."""
 
@@ -527,7 +527,7 @@ class PodGroup(Record):
     """Kind of the PodGroup, as in spec.scheduling.gang."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Timings(Record):
     """When the job reached each stage."""
 
@@ -549,7 +549,7 @@ class Timings(Record):
     """When the job ended."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Status(Record):
     """The observed state of the job, written by the operator."""
 

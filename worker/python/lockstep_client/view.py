@@ -5,7 +5,7 @@ from __future__ import annotations
 import html as _html
 import sys
 import time
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from lockstep_client.packages import need
 from lockstep_client.status import Status
@@ -86,17 +86,18 @@ def _text(value: str) -> str:
 class Live:
     """A view that is replaced in place. It shows nothing outside of a notebook."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, status: Callable[[], Status]) -> None:
+        self._name, self._status = name, status
         self._handle: Optional[Any] = None
         self._shown, self._next = "", 0.0
         self._on = in_notebook()
 
-    def show(self, name: str, status: Status, last: bool = False) -> None:
+    def show(self, last: bool = False) -> None:
         """Shows the status, if it has changed, at most twice a second. `last`: in any case."""
         if not self._on or (time.monotonic() < self._next and not last):
             return
         self._next = time.monotonic() + REDRAW_SECONDS
-        text = html(name, status)
+        text = html(self._name, self._status())
         if text == self._shown:
             return
         self._shown = text

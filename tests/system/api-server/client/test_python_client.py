@@ -73,6 +73,7 @@ def test_a_job_that_is_deleted_and_replaced_ends_the_wait(there):
     lockstep.submit(job("true"), **there)
     with pytest.raises(lockstep.NotFound, match="another job has its name now"):
         run.status
+    assert "another job has its name now" in repr(run)
 
 
 def test_what_the_api_server_and_the_rules_refuse_is_said(there, tmp_path):

@@ -177,6 +177,12 @@ print("lockstep_client.job" in sys.modules)
     assert done.stdout == "[]\nTrue\n", done.stderr
 
 
+def test_names_of_the_client_are_completed_and_a_job_shows_what_it_sets():
+    assert {"Job", "train", "report", "JobFailed"} <= set(dir(lockstep))
+    job = lockstep.Job("gpt", machines=2, health=lockstep.Health(hang_timeout="5m"))
+    assert repr(job) == "Job(name='gpt', machines=2, health=Health(hang_timeout='5m'))"
+
+
 def test_the_single_file_says_what_the_client_is_if_it_is_copied_alone(tmp_path):
     (tmp_path / "lockstep.py").write_bytes((MODULES / "lockstep.py").read_bytes())
     program = "import lockstep; lockstep.report(step=1); lockstep.Job"

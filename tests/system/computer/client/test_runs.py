@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import lockstep
 import processes
 import pytest
 from paths import MODULES
+from pythons import pythons
 from waiting import wait_until
 
 NEVER = {"prestart": "Never"}
@@ -164,9 +166,13 @@ next(run.logs(follow=True, timeout=60))
 """
     file = tmp_path / "program.py"
     file.write_text(program)
-    variables = {**os.environ, "PYTHONPATH": str(MODULES), "CLIENT_UNDER_TEST": str(tmp_path)}
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    variables = {**os.environ, "PYTHONPATH": str(MODULES), "CLIENT_UNDER_TEST": str(tmp_path),
+                 "TMPDIR": str(folder)}
     subprocess.run([sys.executable, file], env=variables, timeout=60, stdout=subprocess.DEVNULL)
     wait_until(lambda: not processes.with_variable("CLIENT_UNDER_TEST", str(tmp_path)), "the end")
+    assert list(folder.iterdir()) == []
 
 
 def test_lockstep_that_dies_is_reported_with_its_signal(gate):
@@ -185,6 +191,47 @@ def test_a_job_leaves_no_file_behind(monkeypatch, tmp_path):
     assert list(pathlib.Path(tmp_path).iterdir()) == []
 
 
+def test_only_the_newest_output_is_kept(monkeypatch, capfd):
+    monkeypatch.setattr("lockstep_client.local.KEPT_LINES", 10)
+    monkeypatch.setattr("lockstep_client.local.KEPT_CHARACTERS", 1000)
+    counts = job("for i in range(100): print(i)\nprint('x' * 300)", machines=1, processes=1)
+    with lockstep.run(counts, echo=False) as run:
+        run.wait(timeout=60)
+        assert list(run.logs(rank=0)) == [*map(str, range(91, 100)), "x" * 300]
+    flood = job("for i in range(100): print('y' * 300)", machines=1, processes=1)
+    with lockstep.run(flood, echo=False) as run:
+        run.wait(timeout=60)
+        assert list(run.logs(rank=0)) == ["y" * 300] * 3
+
+
+def test_a_program_that_forks_leaves_the_job_to_its_parent(tmp_path, gate):
+    program = f"""\
+import os, sys, lockstep
+job = lockstep.Job("gpt", command=[sys.executable, "-c", {until(gate)!r}], prestart="Never")
+run = lockstep.run(job, echo=False)
+next(run.logs(follow=True, timeout=60))
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+open({str(gate)!r}, "w").close()
+print(run.wait(timeout=60).state)
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=120, text=True,
+                          env={**os.environ, "PYTHONPATH": str(MODULES)}, stdout=subprocess.PIPE)
+    assert done.stdout == "Succeeded\n"
+
+
+def test_errors_go_through_pickle_as_they_are():
+    status = lockstep.Status.from_dict({
+        "state": "Failed", "reason": "why", "lastFailure": {"rank": 3, "stderr": "last"}})
+    for error in (lockstep.JobFailed("gpt", status), lockstep.JobInvalid(["a", "b"]),
+                  lockstep.WaitTimeout("late")):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+        assert type(error).__module__ == "lockstep"
+    assert pickle.loads(pickle.dumps(lockstep.JobInvalid(["a", "b"]))).problems == ["a", "b"]
+
+
 def test_html_of_a_status_is_escaped():
     from lockstep_client import view
 
@@ -194,3 +241,35 @@ def test_html_of_a_status_is_escaped():
     text = view.html("<u>", status)
     assert not any(each in text for each in ("<b>x", '"><i>', "<script>", "<img", "<u>"))
     assert "&lt;img src=x&gt;" in text
+
+
+RUNS = """\
+import sys, lockstep
+job = lockstep.Job(
+    "gpt", machines=2, processes=2, prestart="Never", env={"CODE": "7"}, framework="Torch",
+    command=["sh", "-c", 'echo "of $RANK" >&2; [ "$RANK" != 3 ] || exit "$CODE"'],
+    failure_policy=lockstep.FailurePolicy(max_restarts=0, rules=[
+        lockstep.FailureRule(exit_codes=[7], action="Fail")]))
+assert lockstep.Job.from_manifest(job.manifest()) == job
+for wrong in ({"framework": "Pytorch"}, {"shared_memory": 1.5}, {"env": {"A": 1}}):
+    try:
+        lockstep.Job("gpt", **wrong)
+    except lockstep.JobInvalid as error:
+        print(list(wrong)[0], len(error.problems))
+try:
+    with lockstep.run(job, echo=False) as run:
+        run.wait(timeout=60)
+except lockstep.JobFailed as failure:
+    print(failure.rank, failure.machine, failure.exit_code, failure.last_lines)
+"""
+
+
+@pytest.mark.parametrize("version", [f"3.{minor}" for minor in range(9, 15)])
+def test_each_python_runs_jobs(version):
+    found = pythons().get(version)
+    if found is None:
+        pytest.skip(f"no Python {version} here: tools/deps --pythons")
+    variables = {**os.environ, "PYTHONPATH": str(MODULES)}
+    done = subprocess.run([found, "-c", RUNS], env=variables, capture_output=True, text=True,
+                          timeout=120)
+    assert done.stdout == ("framework 1\nshared_memory 1\nenv 1\n3 1 7 ['of 3']\n"), done.stderr

@@ -90,5 +90,16 @@ def test_the_time_limit_stops_the_job():
         lockstep.train(sleeps, timeout=0.5, echo=False)
 
 
+def test_the_ranks_variables_go_before_and_beside_this_process_search_path(tmp_path):
+    (tmp_path / "only_here.py").write_text("VALUE = 5\n")
+
+    def imports():
+        import only_here
+        return only_here.VALUE, os.environ["FLAVOUR"]
+
+    env = {"PYTHONPATH": str(tmp_path), "FLAVOUR": "plain"}
+    assert lockstep.train(imports, env=env, timeout=60, echo=False) == (5, "plain")
+
+
 def test_a_function_without_a_usable_name_gives_the_job_one():
     assert lockstep.train(lambda: 7, timeout=60, echo=False) == 7
