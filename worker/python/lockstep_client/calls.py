@@ -9,6 +9,7 @@ import tempfile
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, TypeVar, Union, cast
 
 from lockstep import LockstepError
+from lockstep_call import CALL, traceback_file, value_file
 from lockstep_client.errors import JobFailed, WaitTimeout
 from lockstep_client.job import Job
 from lockstep_client.local import LocalRun
@@ -16,19 +17,6 @@ from lockstep_client.packages import need
 from lockstep_client.spec import FailurePolicy
 
 T = TypeVar("T")
-
-CALL = "call"  # a file of the call's folder
-
-
-def value_file(folder: str, generation: Optional[str]) -> str:
-    """Rank 0's value. An earlier generation's is none of this one's."""
-    return os.path.join(folder, f"value-{generation}")
-
-
-def traceback_file(folder: str, generation: Optional[str], rank: Union[int, str, None]) -> str:
-    """What a rank's function raised."""
-    return os.path.join(folder, f"traceback-{generation}-{rank}")
-
 
 def train(
     fn: Callable[..., T],
@@ -77,7 +65,7 @@ def train(
         if max_restarts == 0:
             fields.setdefault("prestart", "Never")  # no process will be started again
         job = Job(name or _name(fn), machines=machines, processes=processes,
-                  command=[sys.executable, "-m", "lockstep_client.rank", folder.name],
+                  command=[sys.executable, "-m", "lockstep_call", folder.name],
                   env=_variables(env or {}), **fields)
         with LocalRun(job, echo=echo, options=["--local", "--no-hints"]) as run:
             try:

@@ -214,7 +214,7 @@ reveal_type(lockstep.train(fit, args=[1]))
 def test_mypy_finds_the_client_sound_and_a_users_typos(tmp_path):
     file = tmp_path / "program.py"
     file.write_text(TYPO)
-    code, said = mypy(tmp_path, "-p", "lockstep_client", "-m", "program")
+    code, said = mypy(tmp_path, "-p", "lockstep_client", "-m", "lockstep_call", "-m", "program")
     assert code == 1
     wrong = [line for line in said.splitlines() if "error" in line]
     assert all(line.startswith(("program.py", "Found")) for line in wrong), said

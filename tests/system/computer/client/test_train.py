@@ -32,7 +32,7 @@ def test_a_failure_has_the_traceback_of_the_rank(capfd):
     error = caught.value
     assert (error.rank, error.machine) == (3, 1)
     assert error.traceback.startswith("Traceback (most recent call last):\n")
-    assert "in fails" in error.traceback and "rank.py" not in error.traceback
+    assert "in fails" in error.traceback and "lockstep_call.py" not in error.traceback
     assert str(error).endswith("| ValueError: boom") and "traceback of rank 3:" in str(error)
     assert capfd.readouterr().out == ""
 

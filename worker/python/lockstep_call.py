@@ -1,14 +1,28 @@
-"""A rank of lockstep.train(): python -m lockstep_client.rank FOLDER."""
+"""A rank of lockstep.train(): python -m lockstep_call FOLDER.
 
-from __future__ import annotations
+It is no part of the client's package, whose import would take each rank longer than this does.
+"""
 
+import importlib
 import os
 import pickle
 import sys
 import traceback
+from typing import Optional, Union
 
-from lockstep_client.calls import CALL, traceback_file, value_file
-from lockstep_client.packages import need
+import lockstep  # noqa: F401  arms this process, so that `lockstep debug` shows where it is
+
+CALL = "call"  # the function and its arguments, in the call's folder
+
+
+def value_file(folder: str, generation: Optional[str]) -> str:
+    """Rank 0's value. An earlier generation's is none of this one's."""
+    return os.path.join(folder, f"value-{generation}")
+
+
+def traceback_file(folder: str, generation: Optional[str], rank: Union[int, str, None]) -> str:
+    """What a rank's function raised."""
+    return os.path.join(folder, f"traceback-{generation}-{rank}")
 
 
 def main(folder: str) -> None:
@@ -19,7 +33,7 @@ def main(folder: str) -> None:
             fn, args, kwargs = pickle.load(file)
         value = fn(*args, **kwargs)
         if rank == "0":
-            cloudpickle = need("cloudpickle", "cloudpickle", "lockstep.train")
+            cloudpickle = importlib.import_module("cloudpickle")
             _write(value_file(folder, generation), cloudpickle.dumps(value))
     except Exception as error:
         own = error.__traceback__  # whose first frame is this function's
