@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import json
 import queue
@@ -31,6 +32,8 @@ REQUEST_SECONDS = 30.0  # for each request
 _WATCH_SECONDS = 20  # for each watch; a broken connection costs no more
 _PATIENCE_SECONDS = 300.0  # that a wait goes on without an API server
 _AGAIN_SECONDS = 1.0
+_CLOCKS_SECONDS = 60  # by which a node's clock may differ
+_LOOK_SECONDS = 0.5  # between two looks at a job whose logs are followed
 _MOST_FOLLOWED = 128  # machines whose logs are followed at once; each takes a connection
 _PREFIX = re.compile(r"\[m(\d+) r(\d+)\] ?")
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -131,7 +134,7 @@ class ClusterRun(Run):
                         break
                     if each["metadata"]["uid"] == self.uid:
                         yield each
-            except ClusterError:
+            except _NoAnswer:
                 if time.monotonic() - answered > _PATIENCE_SECONDS:
                     raise
                 time.sleep(deadline.left(_AGAIN_SECONDS))
@@ -158,13 +161,14 @@ class ClusterRun(Run):
 
     def _lines(self, machines: List[int], follow: bool, deadline: Deadline) -> Iterator[str]:
         if not follow:
+            pods = self._api.pods_of(self.name)
             for each in machines:
-                pod = self._api.pod_of(self.name, each)
-                if pod is not None:
-                    yield from self._api.log(pod.name)
+                if each in pods:
+                    yield from self._api.log(pods[each].name)
             return
         with contextlib.ExitStack() as stack:
-            followers = [_Follower(self, each) for each in machines]
+            lookout = _Lookout(self)
+            followers = [_Follower(self, lookout, each) for each in machines]
             merged: queue.Queue[Any] = queue.Queue(maxsize=1000)
             for follower in followers:
                 stack.callback(follower.stop)
@@ -221,17 +225,43 @@ class ClusterRun(Run):
             time.sleep(deadline.left(0.5))
 
 
+class _NoAnswer(ClusterError):
+    """The same request may succeed a little later."""
+
+
 class _Pod(NamedTuple):
     name: str
     attempt: int
     began: bool  # whether its container has a log
+    ended: bool  # whether that log is complete
+
+
+class _Lookout:
+    """Looks at the job and its pods for all followers, so that many of them ask no more than one."""
+
+    def __init__(self, run: ClusterRun) -> None:
+        self._run, self._lock = run, threading.Lock()
+        self._looked = -_LOOK_SECONDS
+        self._ended, self._pods = False, cast(Dict[int, _Pod], {})
+
+    def look(self, machine: int) -> Tuple[bool, Optional[_Pod]]:
+        """Whether the job has ended, and the newest pod of the machine, half a second old at most."""
+        with self._lock:
+            if time.monotonic() >= self._looked + _LOOK_SECONDS:
+                try:  # before the look at the pods: then no pod comes after it
+                    self._ended = self._run.status.state in ENDED
+                except NotFound:
+                    self._ended = True
+                self._pods = self._run._api.pods_of(self._run.name)
+                self._looked = time.monotonic()
+            return self._ended, self._pods.get(machine)
 
 
 class _Follower:
     """Follows the logs of one machine in a thread of its own."""
 
-    def __init__(self, run: ClusterRun, machine: int) -> None:
-        self._run, self._api, self._machine = run, run._api, machine
+    def __init__(self, run: ClusterRun, lookout: _Lookout, machine: int) -> None:
+        self._run, self._lookout, self._machine = run, lookout, machine
         self._stop = threading.Event()
         self._response: Optional[Any] = None
 
@@ -262,34 +292,28 @@ class _Follower:
             self._put(lines, None)
 
     def _all(self) -> Iterator[str]:
-        pod_name, last = "", ""
+        name, last, complete = "", "", False
         answered = time.monotonic()
         while not self._stop.is_set():
             try:
-                ended = self._ended()  # before the look at the pod: then nothing comes after it
-                pod = self._api.pod_of(self._run.name, self._machine)
-                if pod is not None and pod.name != pod_name:
-                    pod_name, last = pod.name, ""
-                if pod is not None and pod.began:
-                    for stamp, text in self._api.follow_log(pod.name, last, self._opened):
-                        last = stamp
+                ended, pod = self._lookout.look(self._machine)
+                answered = time.monotonic()
+                if pod is not None and pod.name != name:
+                    name, last, complete = pod.name, "", False
+                if pod is not None and pod.began and not complete:
+                    for stamp, text in self._run._api.follow_log(name, last, self._opened):
+                        last, answered = stamp, time.monotonic()
                         yield text
+                    complete = pod.ended
                 if ended:
                     return
-                answered = time.monotonic()
-            except ClusterError:
+            except _NoAnswer:
                 if time.monotonic() - answered > _PATIENCE_SECONDS:
                     raise
-            self._stop.wait(_AGAIN_SECONDS)
+            self._stop.wait(_LOOK_SECONDS)
 
     def _opened(self, response: Any) -> None:
         self._response = response
-
-    def _ended(self) -> bool:
-        try:
-            return self._run.status.state in ENDED
-        except NotFound:
-            return True
 
 
 def _of_rank(lines: Iterator[str], rank: int) -> Iterator[str]:
@@ -359,7 +383,7 @@ class _Api:
         except self._kubernetes.client.ApiException as error:
             raise _error_of(what, error) from None
         except (_http_error(), OSError) as error:
-            raise ClusterError(f"{what}: no answer from the API server: {error}") from None
+            raise _NoAnswer(f"{what}: no answer from the API server: {error}") from None
 
     def _object(self, what: str, method: Callable[..., Any], *arguments: Any,
                 **options: Any) -> Dict[str, Any]:
@@ -398,7 +422,7 @@ class _Api:
             if error.status != 410:  # too old a version: the next look begins anew
                 raise _error_of(f"job {name}", error) from None
         except (_http_error(), OSError, json.JSONDecodeError) as error:
-            raise ClusterError(f"job {name}: the watch broke: {error}") from None
+            raise _NoAnswer(f"job {name}: the watch broke: {error}") from None
         finally:
             watching.stop()
 
@@ -409,40 +433,47 @@ class _Api:
         return any(owner.uid == uid for pod in found.items
                    for owner in pod.metadata.owner_references or [])
 
-    def pod_of(self, name: str, machine: int) -> Optional[_Pod]:
-        """The newest pod of a machine."""
-        selector = f"lockstep.dev/job={name},lockstep.dev/machine={machine}"
+    def pods_of(self, name: str) -> Dict[int, _Pod]:
+        """The newest pod of each machine."""
         found = self._call(f"pods of job {name}", self._core.list_namespaced_pod, self.namespace,
-                           label_selector=selector)
-        pods = []
+                           label_selector=f"lockstep.dev/job={name},lockstep.dev/machine")
+        pods: Dict[int, _Pod] = {}
         for each in found.items:
             states = [status.state for status in each.status.container_statuses or []
                       if status.name == CONTAINER]
-            began = any(state.running or state.terminated for state in states)
+            ended = any(state.terminated for state in states)
+            began = ended or any(state.running for state in states)
+            machine = int(each.metadata.labels["lockstep.dev/machine"])
             attempt = int(each.metadata.labels.get("lockstep.dev/attempt", "0"))
-            pods.append(_Pod(each.metadata.name, attempt, began))
-        return max(pods, key=lambda pod: pod.attempt, default=None)
+            if machine not in pods or attempt > pods[machine].attempt:
+                pods[machine] = _Pod(each.metadata.name, attempt, began, ended)
+        return pods
 
     def log(self, pod: str) -> Iterator[str]:
         with contextlib.suppress(NotFound):
-            for _, text in self._read_log(pod, False, None):
+            for _, text in self._read_log(pod, False, {}, None):
                 yield text
 
     def follow_log(self, pod: str, last: str, opened: Callable[[Any], None]
                    ) -> Iterator[Tuple[str, str]]:
-        """(time, line) of the lines after the time `last`, until the connection ends."""
+        """(time, line) of the lines after the time `last`, until the log or the connection ends."""
+        since = {}
+        if last:  # a kubelet counts in its own seconds
+            then = calendar.timegm(time.strptime(last[:19], "%Y-%m-%dT%H:%M:%S"))
+            since["since_seconds"] = max(0, int(time.time() - then)) + _CLOCKS_SECONDS
         try:
-            for stamp, text in self._read_log(pod, True, opened):
+            for stamp, text in self._read_log(pod, True, since, opened):
                 if stamp > last:
                     yield stamp, text
         except NotFound:
             return  # it is gone; its successor comes
 
-    def _read_log(self, pod: str, follow: bool, opened: Optional[Callable[[Any], None]]
-                  ) -> Iterator[Tuple[str, str]]:
+    def _read_log(self, pod: str, follow: bool, since: Dict[str, int],
+                  opened: Optional[Callable[[Any], None]]) -> Iterator[Tuple[str, str]]:
         response = self._call(f"the log of pod {pod}", self._core.read_namespaced_pod_log, pod,
                               self.namespace, container=CONTAINER, follow=follow, timestamps=True,
-                              _preload_content=False, seconds=3600.0 if follow else REQUEST_SECONDS)
+                              _preload_content=False, seconds=3600.0 if follow else REQUEST_SECONDS,
+                              **since)
         if opened is not None:
             opened(response)
         try:
@@ -450,11 +481,11 @@ class _Api:
             for chunk in response.stream(65536, decode_content=False):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    stamp, _, text = line.decode("utf-8", "replace").partition(" ")
-                    yield stamp, text
+                    yield _stamped(line)
+            if rest:
+                yield _stamped(rest)
         except (_http_error(), OSError) as error:
-            if not follow:
-                raise ClusterError(f"the log of pod {pod} broke off: {error}") from None
+            raise _NoAnswer(f"the log of pod {pod} broke off: {error}") from None
         finally:
             response.close()
 
@@ -474,6 +505,11 @@ def _http_error() -> Any:
     return need("urllib3.exceptions", "urllib3", "a job on a cluster").HTTPError
 
 
+def _stamped(line: bytes) -> Tuple[str, str]:
+    stamp, _, text = line.decode("utf-8", "replace").partition(" ")
+    return stamp, text
+
+
 def _error_of(what: str, error: Any) -> Exception:
     """The API server's own words."""
     try:
@@ -482,6 +518,8 @@ def _error_of(what: str, error: Any) -> Exception:
         words = error.reason or f"status {error.status}"
     if error.status == 404:
         return NotFound(f"{what}: {words}")
-    if error.status in (400, 422):
+    if error.status == 422:
         return JobInvalid([f"{what}: {words}"])
+    if error.status in (400, 408, 429) or error.status >= 500:  # 400: no container to read yet
+        return _NoAnswer(f"{what}: {words}")
     return ClusterError(f"{what}: {words}")

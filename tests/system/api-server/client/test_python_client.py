@@ -7,6 +7,7 @@ import pytest
 import yaml
 from kubelet_logs import KubeletLogs
 from kubernetes.client import CustomObjectsApi
+from proxy import Proxy
 from waiting import wait_until
 
 PATIENCE = 120
@@ -86,15 +87,59 @@ def test_what_the_api_server_and_the_rules_refuse_is_said(there, tmp_path):
         lockstep.submit(job("true", namespace="elsewhere"), **there)
     with pytest.raises(lockstep.ClusterError, match="kubeconfig"):
         lockstep.attach("gpt", kubeconfig=str(tmp_path / "none"))
+    with open(there["kubeconfig"]) as text:
+        config = yaml.safe_load(text)
+    config["users"][0]["user"] = {"token": "wrong"}
+    (tmp_path / "wrong").write_text(yaml.safe_dump(config))
+    with pytest.raises(lockstep.ClusterError, match="Unauthorized"):
+        lockstep.attach("gpt", kubeconfig=str(tmp_path / "wrong"))
+
+
+def kubeconfig(there, file, server=None, namespace=None):
+    """A copy of the kubeconfig with another server, or with a namespace in its context."""
+    with open(there["kubeconfig"]) as text:
+        config = yaml.safe_load(text)
+    cluster = config["clusters"][0]["cluster"]
+    cluster["server"] = server or cluster["server"]
+    config["contexts"][0]["context"]["namespace"] = namespace or "default"
+    file.write_text(yaml.safe_dump(config))
+    return cluster["server"], config["contexts"][0]["name"]
+
+
+def test_the_namespace_is_that_of_the_kubeconfigs_context(there, tmp_path):
+    _, context = kubeconfig(there, tmp_path / "config", namespace=there["namespace"])
+    lockstep.submit(job("true"), kubeconfig=str(tmp_path / "config"))
+    run = lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"), context=context)
+    assert run.namespace == there["namespace"]
+    with pytest.raises(lockstep.ClusterError, match="the kubeconfig can't be used"):
+        lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"), context="other")
 
 
 def test_an_api_server_that_gives_no_answer_is_an_error(there, tmp_path):
-    config = yaml.safe_load(open(there["kubeconfig"]))
-    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-    file = tmp_path / "config"
-    file.write_text(yaml.safe_dump(config))
+    kubeconfig(there, tmp_path / "config", server="https://127.0.0.1:1")
     with pytest.raises(lockstep.ClusterError, match="no answer from the API server"):
-        lockstep.attach("gpt", kubeconfig=str(file))
+        lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"))
+
+
+def test_a_wait_goes_on_after_a_time_without_an_api_server(there, installed, tmp_path):
+    server, _ = kubeconfig(there, tmp_path / "config")
+    host, _, port = server.removeprefix("https://").partition(":")
+    proxy = Proxy(("127.0.0.1", 0), (host, int(port)))
+    kubeconfig(there, tmp_path / "config", server=f"https://{proxy.address}")
+    lockstep.submit(job("true"), **there)
+    run = lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"),
+                          namespace=there["namespace"])
+    ended = []
+    waiting = threading.Thread(target=lambda: ended.append(run.wait(timeout=PATIENCE)))
+    waiting.start()
+    proxy.redirect(("127.0.0.1", 1))
+    proxy.reset()
+    wait_until(lambda: "no answer" in repr(run), lambda: repr(run), PATIENCE)
+    set_state(there, installed, "Succeeded")
+    proxy.redirect((host, int(port)))
+    waiting.join(PATIENCE)
+    assert [status.state for status in ended] == ["Succeeded"]
+    proxy.close()
 
 
 def set_state(there, installed, state):

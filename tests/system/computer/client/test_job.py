@@ -161,6 +161,21 @@ except lockstep.MissingPackage as error:
     assert f"needs the package {package}: pip install {package}" in done.stdout, done.stderr
 
 
+def test_a_cluster_that_is_not_known_is_said_with_what_to_do(tmp_path):
+    program = """\
+import lockstep
+try:
+    lockstep.attach("gpt")
+except lockstep.ClusterError as error:
+    print(error)
+"""
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(MODULES)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env=variables, timeout=60)
+    assert done.stdout.startswith("no cluster is known: "), done.stderr
+    assert done.stdout.endswith("name a kubeconfig, or set KUBECONFIG\n")
+
+
 def test_a_rank_that_imports_lockstep_loads_nothing_of_the_client():
     program = """\
 import sys
