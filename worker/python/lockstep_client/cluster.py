@@ -237,7 +237,7 @@ class _Pod(NamedTuple):
 
 
 class _Lookout:
-    """Looks at the job and its pods for all followers, so that many of them ask no more than one."""
+    """Looks at the job and its pods for all followers: many of them ask no more than one."""
 
     def __init__(self, run: ClusterRun) -> None:
         self._run, self._lock = run, threading.Lock()
@@ -245,7 +245,7 @@ class _Lookout:
         self._ended, self._pods = False, cast(Dict[int, _Pod], {})
 
     def look(self, machine: int) -> Tuple[bool, Optional[_Pod]]:
-        """Whether the job has ended, and the newest pod of the machine, half a second old at most."""
+        """Whether the job has ended, and the machine's newest pod, at most half a second old."""
         with self._lock:
             if time.monotonic() >= self._looked + _LOOK_SECONDS:
                 try:  # before the look at the pods: then no pod comes after it

@@ -8,7 +8,7 @@ import threading
 
 import lockstep
 import pytest
-from paths import MODULES
+from paths import EXAMPLES, MODULES
 
 
 def test_the_function_runs_on_every_rank_and_rank_0_gives_the_value(capfd):
@@ -61,6 +61,14 @@ def test_a_function_of_a_script_uses_its_globals_and_the_modules_beside_it(tmp_p
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True,
                           text=True, env={**os.environ, "PYTHONPATH": str(MODULES)}, timeout=120)
     assert "value 6" in done.stdout, done.stderr
+
+
+def test_the_example_trains_with_torch_on_two_ranks():
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "python_client.py", "--machines", "1", "--steps", "3"],
+        capture_output=True, text=True, timeout=300)
+    assert "rank 0's last loss: " in done.stdout, done.stdout + done.stderr
+    assert "job fit succeeded" in done.stderr
 
 
 def test_what_can_not_be_sent_or_returned_is_said():
