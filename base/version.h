@@ -1,10 +1,11 @@
-// The version of Lockstep; CMakeLists.txt and CHANGELOG.md name the same.
+// The version of Lockstep, which is that of CMakeLists.txt.
 #ifndef LOCKSTEP_BASE_VERSION_H_
 #define LOCKSTEP_BASE_VERSION_H_
 
 namespace lockstep {
 
-inline constexpr char kVersion[] = "0.1.0";
+// MAJOR.MINOR.PATCH. Its definition is in version.cc.in, so a new version compiles one file.
+extern const char* const kVersion;
 
 }  // namespace lockstep
 

@@ -29,5 +29,4 @@ USER 65532:65532
 ENTRYPOINT ["/lockstep-operator"]
 LABEL org.opencontainers.image.title="Lockstep operator" \
       org.opencontainers.image.description="Runs TrainingJobs on a Kubernetes cluster" \
-      org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"

@@ -1,9 +1,10 @@
-# lockstep/worker-cuda. Build it in the root: docker build -f docker/worker-cuda.Dockerfile .
+# lockstep/worker-cuda. Build it in the root, on a worker image of the same version:
+# docker build -f docker/worker-cuda.Dockerfile --build-arg WORKER=lockstep/worker:VERSION .
 # The image is lockstep/worker with cuBLASLt and NCCL, which the trainer opens on GPUs. The driver
 # comes from the node.
 
 ARG BASE=docker.io/library/debian:bookworm-slim
-ARG WORKER=docker.io/lockstep/worker:0.1.0
+ARG WORKER
 FROM $BASE AS libraries
 RUN apt-get update && apt-get install -y --no-install-recommends python3-pip
 COPY docker/cuda-libraries.txt /

@@ -32,5 +32,4 @@ USER 65532:65532
 CMD ["lockstep", "--help"]
 LABEL org.opencontainers.image.title="Lockstep worker" \
       org.opencontainers.image.description="The agent of TrainingJobs, and the built-in trainer" \
-      org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"

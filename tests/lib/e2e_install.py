@@ -2,15 +2,13 @@
 
 import os
 import pathlib
-import re
 import subprocess
 
 from jobs import HTTP
-from paths import ROOT
+from paths import ROOT, VERSION
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 SYSTEM = "lockstep-system"  # where the chart is installed
-VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
 SUFFIX = "" if HTTP == "curl" else f"-{HTTP}"  # of the operator's image
 BUSYBOX = "lockstep.test/busybox:1"  # on every node from the start
 

@@ -9,13 +9,12 @@ import subprocess
 
 import pytest
 from image_root import Image
-from paths import ROOT
+from paths import ROOT, VERSION
 from tls import binary
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow  # the images are built first, in a Debian of their own
 
-VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
 PATIENCE = 120
 
 

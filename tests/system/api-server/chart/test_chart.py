@@ -168,12 +168,6 @@ def test_flow_schemas_name_the_operator_account_and_existing_priority_levels(val
     assert asked == {(space, verb) for space in rule["namespaces"] for verb in rule["verbs"]}
 
 
-def test_chart_version_equals_the_version_of_the_programs():
-    [version] = re.findall(r'kVersion\[\] = "(.*)"', (chart.ROOT / "base/version.h").read_text())
-    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
-    assert about["version"] == about["appVersion"] == version
-
-
 @pytest.mark.parametrize(("values", "said"), [
     ({"replica": 3}, "additional properties 'replica' not allowed"),
     ({"replicas": 9}, "at '/replicas': maximum: got 9, want 5"),
