@@ -28,6 +28,19 @@ else()
   list(APPEND CMAKE_PREFIX_PATH $ENV{HOME}/.cache/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
 endif()
 
+# An assert holds its file's name. ccache makes names below the root relative to the build folder
+# (CCACHE_BASEDIR), so these are mapped, too. The definition keeps ccache from taking an object that
+# was compiled without the maps, because tools/lib/common.sh leaves the maps out of its hashes.
+if(LOCKSTEP_REPRODUCIBLE)
+  file(RELATIVE_PATH up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${up}/=)
+  foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
+    get_filename_component(name ${prefix} NAME)
+    add_compile_options(-ffile-prefix-map=${prefix}/=${name}/)
+  endforeach()
+  add_compile_definitions(LOCKSTEP_REPRODUCIBLE)
+endif()
+
 find_package(Threads REQUIRED)
 
 add_library(lockstep_options INTERFACE)

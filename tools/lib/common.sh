@@ -8,6 +8,8 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 # Makes ccache hash paths relative to the root, so that clones share objects.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+# They name the clone, and what they change is the same in each (cmake/Lockstep.cmake).
+export CCACHE_IGNOREOPTIONS='-ffile-prefix-map=*'
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
