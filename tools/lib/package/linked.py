@@ -1,0 +1,168 @@
+"""Which projects' code is in a program of a build folder.
+
+Scanners look for records of packages, and a static C++ program has none. The linker knows: its command
+runs again with --trace, which names each file that it takes. Ninja knows the headers of each object.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import subprocess
+
+PATIENCE = 300  # seconds for one command
+# Headers of constants and structs of the kernel's interface; they put no code into a program.
+NO_CODE = {"linux"}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Package:
+    """A Debian package with its source, or a project that tools/deps builds from source."""
+
+    source: str
+    source_version: str
+    name: str = ""  # of the Debian package; "" if it is built from source
+    version: str = ""
+    architecture: str = ""
+    copyright: str = ""  # the file with its copyright
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Part:
+    package: Package
+    how: str  # STATIC_LINK, DYNAMIC_LINK or, for headers alone, CONTAINS
+
+
+class Unexplained(Exception):
+    """A file that belongs to no known package, or a link that cannot be repeated."""
+
+
+def parts(build, program):
+    """The Parts of `program`, sorted by source and package."""
+    build = pathlib.Path(build).resolve()
+    libraries, own = _linked_files(build, program)
+    files = {**{path: "CONTAINS" for path in _headers(build, own)},
+             **{path: "DYNAMIC_LINK" if ".so" in path.name else "STATIC_LINK" for path in libraries}}
+    strongest = {}
+    for path, package in _packages(tuple(sorted(files))).items():
+        if package.source not in NO_CODE:
+            strongest.setdefault(package, set()).add(files[path])
+    order = ("STATIC_LINK", "DYNAMIC_LINK", "CONTAINS")
+    return sorted(Part(package, min(how, key=order.index)) for package, how in strongest.items())
+
+
+def _output(*command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode:
+        raise Unexplained(f"{' '.join(command[:4])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+    return done.stdout
+
+
+def _linked_files(build, program):
+    """(files of others, objects of ours, as _key names them) that the linker takes."""
+    target = f"bin/{program}"
+    if not (build / target).is_file():
+        raise Unexplained(f"{build / target} is not built")
+    line = _output("ninja", "-n", "-t", "commands", "-s", target, folder=build).strip().splitlines()[-1]
+    command = re.search(rf"(?:^|&& )([^&]* -o {re.escape(target)} [^&]*)", line)
+    if not command:
+        raise Unexplained(f"no link of {program} in: {line[:300]}")
+    traced = command[1].replace(f" -o {target} ", " -o /dev/null -Wl,--trace ")
+    libraries, own = set(), set()
+    for said in _output("bash", "-c", traced, folder=build).splitlines():
+        name, _, member = said.strip().removesuffix(")").partition("(")
+        if name.startswith("/") and not _is_below(pathlib.Path(name), build):
+            libraries.add(pathlib.Path(name).resolve())
+        else:
+            own.add((pathlib.PurePath(name).name, member) if member else os.path.normpath(name))
+    if not libraries or not own:
+        raise Unexplained(f"the linker named no files for {program}")
+    return libraries, own
+
+
+def _is_below(path, folder):
+    return folder in path.resolve().parents
+
+
+def _headers(build, own):
+    """Headers outside of the tree that the objects in `own` include."""
+    root = pathlib.Path(re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$",
+                                  (build / "CMakeCache.txt").read_text(), re.MULTILINE)[1])
+    found, wanted = set(), False
+    for line in _output("ninja", "-n", "-t", "deps", folder=build).splitlines():
+        if line and not line.startswith(" "):
+            wanted = _key(pathlib.PurePath(line.partition(":")[0])) in own
+        elif line and wanted:
+            found.add(line.strip())
+    absolute = {pathlib.Path(os.path.normpath(build / name)) for name in found}
+    return {path.resolve() for path in absolute if not _is_below(path, root)}
+
+
+def _key(object_file):
+    """As the linker names it: base/CMakeFiles/lockstep_base.dir/unity/base.cc.o is the member base.cc.o
+    of liblockstep_base.a, and a program's own main.cc.o is a file by itself."""
+    target = next((each.removesuffix(".dir") for each in object_file.parts if each.endswith(".dir")), "")
+    if target.startswith("lockstep_"):
+        return f"lib{target}.a", object_file.name
+    return os.path.normpath(object_file)
+
+
+def _packages(paths):
+    """{path: Package} of files."""
+    owners = _owners(paths)
+    found = {}
+    for path in paths:
+        package = _debian(owners[path]) if path in owners else _built(path)
+        if package is None:
+            raise Unexplained(f"{path} is in a program, and is of no Debian package and of no recipe "
+                              f"of tools/deps")
+        found[path] = package
+    return found
+
+
+def _owners(paths):
+    """{path: binary package}, as far as dpkg knows. Its lists can name a file below /lib or /usr/lib."""
+    names = {str(path): path for path in paths}
+    names.update({str(path).removeprefix("/usr"): path for path in paths if path.is_relative_to("/usr/lib")})
+    done = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True,
+                          timeout=PATIENCE, env={**os.environ, "LC_ALL": "C"})
+    owners = {}
+    for line in done.stdout.splitlines():
+        owner, _, name = line.partition(": /")
+        if f"/{name}" in names and not owner.startswith("diversion "):
+            owners[names[f"/{name}"]] = owner.partition(",")[0]
+    return owners
+
+
+@functools.cache
+def _debian(name):
+    form = "${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}"
+    package, version, architecture, source, source_version = _output(
+        "dpkg-query", "-W", "-f", form, name, folder="/").split("\t")
+    text = pathlib.Path("/usr/share/doc", package, "copyright").resolve()
+    return Package(source, source_version, package, version, architecture, str(text))
+
+
+@functools.cache
+def _prefix(folder):
+    """The project in a folder NAME-HASH that a recipe of tools/deps installed into."""
+    name = re.sub(r"-[0-9a-f]{12}$", "", folder.name)
+    for path in sorted(folder.glob("lib/cmake/*/*onfigVersion.cmake")):
+        version = re.search(r'PACKAGE_VERSION "([^"]+)"', path.read_text())
+        if version:
+            break
+    else:
+        versions = (re.search(r"^Version: (\S+)", path.read_text(), re.MULTILINE)
+                    for path in sorted(folder.glob("lib/pkgconfig/*.pc")))
+        version = next((each for each in versions if each), None)
+    if not version:
+        raise Unexplained(f"{folder} has neither a CMake version file nor a .pc file with a version")
+    own = folder / "copyright"
+    kept = pathlib.Path(__file__).parent / "copyright" / name
+    return Package(name, version[1], copyright=str(own if own.is_file() else kept))
+
+
+def _built(path):
+    folder = next((each for each in path.parents if re.search(r"-[0-9a-f]{12}$", each.name)), None)
+    return _prefix(folder) if folder else None

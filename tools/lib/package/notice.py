@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""notice.py --build DIR (--out FILE | --check FILE) PROGRAM...: the licences of all code in the programs.
+
+  --out FILE    writes them to FILE
+  --check FILE  exits with 1 if FILE has other text"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import licences
+import linked
+
+COMMON = pathlib.Path("/usr/share/common-licenses")
+# Texts that a licence of licences.py needs and that Debian's copyright files only name.
+NEEDED = {"Apache-2.0": "Apache-2.0", "GPL-3.0-or-later": "GPL-3", "LGPL-2.1-or-later": "LGPL-2.1"}
+RULE = "=" * 78
+HEAD = """\
+Lockstep
+========
+
+Lockstep is licensed under the Apache License, version 2.0 (LICENSE). Its programs also contain, or
+are linked with, code of the projects below. The list follows from the linker's own list of files.
+
+The GNU C library is linked into the static programs. Its licence, the LGPL, lets you link them with
+another version of it: Lockstep's source, its build files and the command `cmake --preset release`
+are all that this needs.
+"""
+
+
+def text(parts_of):
+    """The notice for {program: its Parts}."""
+    packages, users = {}, {}
+    for program, parts in parts_of.items():
+        for part in parts:
+            packages.setdefault(part.package.source, set()).add(part.package)
+            users.setdefault(part.package.source, set()).add(program)
+    made = [HEAD, "\n".join(f"{source}: {licences.of(source)}; in {', '.join(sorted(users[source]))}"
+                            for source in sorted(packages)) + "\n"]
+    for source in sorted(packages):
+        copyrights = dict.fromkeys(_copyright(package) for package in sorted(packages[source]))
+        made.append(f"{RULE}\n{source} ({licences.of(source)})\n{RULE}\n\n" + "\n\n".join(copyrights))
+    for name in sorted({NEEDED[licence] for source in packages
+                        for licence in re.split(r" (?:WITH|AND|OR) ", licences.of(source))
+                        if licence in NEEDED}):
+        made.append(f"{RULE}\nThe text of {name}\n{RULE}\n\n{(COMMON / name).read_text().strip()}\n")
+    return "\n".join(made)
+
+
+def _copyright(package):
+    try:
+        return pathlib.Path(package.copyright).read_text().strip() + "\n"
+    except OSError as error:
+        raise linked.Unexplained(f"{package.source} has no copyright file: {error}") from error
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="notice.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--out", type=pathlib.Path, help=argparse.SUPPRESS)
+    mode.add_argument("--check", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+    arguments = parser.parse_args()
+    try:
+        made = text({program: linked.parts(arguments.build, program) for program in arguments.programs})
+        if arguments.out:
+            arguments.out.write_text(made)
+        elif arguments.check.read_text() != made:
+            sys.exit(f"notice.py: {arguments.check} is not the notice of these programs; make it anew")
+    except (linked.Unexplained, licences.Unknown, OSError) as error:
+        sys.exit(f"notice.py: {error}")
+
+
+if __name__ == "__main__":
+    main()

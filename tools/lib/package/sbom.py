@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""sbom.py --build DIR --out DIR PROGRAM...: writes DIR/PROGRAM.spdx.json, what is in each program, as
+SPDX 2.3. The same program gives the same bytes; SOURCE_DATE_EPOCH is the time in it."""
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import licences
+import linked
+import version
+
+NAMESPACE = "https://lockstep.dev/spdx"  # a name, as SPDX asks for; nothing is loaded from there
+
+
+def epoch():
+    """Seconds of SOURCE_DATE_EPOCH, else of the newest commit."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return int(given)
+    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=version.ROOT, capture_output=True,
+                          text=True, check=True)
+    return int(done.stdout)
+
+
+def document(program, content, parts, number, seconds):
+    """The document of `program`, whose bytes are `content` and which is of version `number`."""
+    digest = hashlib.sha256(content).hexdigest()
+    main = {
+        "SPDXID": "SPDXRef-program", "name": program, "versionInfo": number,
+        "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+        "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
+        "copyrightText": "NOASSERTION", "primaryPackagePurpose": "APPLICATION",
+        "checksums": [{"algorithm": "SHA256", "checksumValue": digest}],
+    }
+    created = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"{program}-{number}",
+        "documentNamespace": f"{NAMESPACE}/{program}-{number}-{digest}",
+        "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                         "creators": [f"Tool: lockstep-sbom-{number}"]},
+        "packages": [main, *(_package(part.package) for part in parts)],
+        "relationships": [
+            _relationship("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-program"),
+            *(_relationship("SPDXRef-program", part.how, _id(part.package)) for part in parts)],
+    }
+
+
+def _id(package):
+    name = package.name or package.source
+    return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", f"package-{name}-{package.architecture}".rstrip("-"))
+
+
+def _relationship(element, kind, other):
+    return {"spdxElementId": element, "relationshipType": kind, "relatedSpdxElement": other}
+
+
+def _package(package):
+    licence = licences.of(package.source)
+    return {
+        "SPDXID": _id(package), "name": package.name or package.source,
+        "versionInfo": package.version or package.source_version,
+        "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+        "licenseConcluded": licence, "licenseDeclared": licence, "copyrightText": "NOASSERTION",
+        "primaryPackagePurpose": "LIBRARY",
+        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                          "referenceLocator": _purl(package)}],
+    }
+
+
+def _purl(package):
+    quoted = urllib.parse.quote
+    if not package.name:
+        return f"pkg:generic/{quoted(package.source)}@{quoted(package.source_version, safe='')}"
+    upstream = quoted(f"{package.source}@{package.source_version}", safe="")
+    return (f"pkg:deb/debian/{quoted(package.name)}@{quoted(package.version, safe='')}"
+            f"?arch={package.architecture}&distro=debian-12&upstream={upstream}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="sbom.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="a build folder of CMake")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    number, seconds = version.current(), epoch()
+    try:
+        for program in arguments.programs:
+            parts = linked.parts(arguments.build, program)
+            content = (arguments.build / "bin" / program).read_bytes()
+            made = document(program, content, parts, number, seconds)
+            path = arguments.out / f"{program}.spdx.json"
+            path.write_text(json.dumps(made, indent=1) + "\n")
+            print(f"{path}: {len(parts)} packages")
+    except (linked.Unexplained, licences.Unknown) as error:
+        sys.exit(f"sbom.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
