@@ -55,6 +55,21 @@ def test_library_that_tools_deps_builds_is_found_with_its_version(agent):
     assert part.how == "STATIC_LINK" and part.package.source_version[0].isdigit()
 
 
+def test_library_of_a_recipe_that_leaves_a_record_is_debians_source(tmp_path):
+    prefix = tmp_path / "libcurl-0123456789ab"
+    (prefix / "lib").mkdir(parents=True)
+    (prefix / "lib/libcurl.a").touch()
+    (prefix / "record").write_text("Package: curl\nVersion: 7.88.1-10+deb12u15\n")
+    path = prefix / "lib/libcurl.a"
+    package = linked._packages((path,))[path]
+    assert (package.source, package.source_version) == ("curl", "7.88.1-10+deb12u15")
+    assert sbom._purl(package).startswith("pkg:deb/debian/curl@7.88.1-10%2Bdeb12u15?arch=source&")
+    (prefix / "record").write_text("Package: curl\n")
+    linked._prefix.cache_clear()
+    with pytest.raises(linked.Unexplained, match="record does not name"):
+        linked._packages((path,))
+
+
 def test_headers_of_other_programs_do_not_count(agent):
     assert "cli11" not in how(agent) and "pmix" not in how(agent)
 

@@ -146,7 +146,14 @@ def _debian(name):
 
 @functools.cache
 def _prefix(folder):
-    """The project in a folder NAME-HASH that a recipe of tools/deps installed into."""
+    """The project in a folder NAME-HASH that a recipe of tools/deps installed into. Its file `record`
+    names Debian's source package; without one, a file for CMake or pkg-config names the version."""
+    if (folder / "record").is_file():
+        said = dict(re.findall(r"^(Package|Version): (\S+)$", (folder / "record").read_text(), re.MULTILINE))
+        if len(said) != 2:
+            raise Unexplained(f"{folder / 'record'} does not name a package and its version")
+        return Package(said["Package"], said["Version"], said["Package"], said["Version"], "source",
+                       str(folder / "copyright"))
     name = re.sub(r"-[0-9a-f]{12}$", "", folder.name)
     for path in sorted(folder.glob("lib/cmake/*/*onfigVersion.cmake")):
         version = re.search(r'PACKAGE_VERSION "([^"]+)"', path.read_text())

@@ -1,0 +1,80 @@
+"""Makes a release: dist/ with all that people install, and a tag.
+
+The steps, in order, are those of `--dry-run`. They work in clones under build/releases/VERSION, and this
+tree gets the release's commit and tag only at the end. `--only` and `--from` run some of the steps again."""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "package")]
+
+import steps
+import sums
+from checks import Stop
+
+
+def parsed():
+    parser = argparse.ArgumentParser(
+        prog="tools/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="steps:\n" + "\n".join(f"  {step.name:10} {step.summary}" for step in steps.STEPS))
+    parser.add_argument("version", nargs="?", metavar="VERSION", help="MAJOR.MINOR.PATCH")
+    parser.add_argument("--no-push", action="store_true", help="commit and tag in this tree only")
+    parser.add_argument("--dry-run", action="store_true", help="list the steps and do nothing")
+    parser.add_argument("--only", action="append", metavar="STEP", help="run this step; may be repeated")
+    parser.add_argument("--from", dest="first", metavar="STEP", help="run this step and those after it")
+    parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
+    parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")
+    parser.add_argument("--verify", type=pathlib.Path, metavar="DIR",
+                        help="check signature and sums of a release in DIR, offline, and do nothing else")
+    parser.add_argument("--signers", type=pathlib.Path, metavar="FILE",
+                        help="with --verify: the public keys that you trust (ssh-keygen's ALLOWED SIGNERS)")
+    options = parser.parse_args()
+    if bool(options.version) == bool(options.verify):
+        parser.error("give a VERSION, or --verify DIR")
+    if options.verify and not options.signers:
+        parser.error("--verify needs --signers FILE: a key that comes with the files proves nothing")
+    names = [step.name for step in steps.STEPS]
+    for name in [*(options.only or []), *([options.first] if options.first else [])]:
+        if name not in names:
+            parser.error(f"no step is called '{name}'; the steps are {', '.join(names)}")
+    return options
+
+
+def chosen(options):
+    wanted = [step for step in steps.STEPS if not (options.no_push and step.name == "push")]
+    if options.only:
+        return [step for step in wanted if step.name in options.only]
+    if options.first:
+        names = [step.name for step in wanted]
+        return wanted[names.index(options.first):]
+    return wanted
+
+
+def main():
+    options = parsed()
+    try:
+        if options.verify:
+            sums.verify(options.verify, options.signers)
+            print(f"{options.verify}: signature and sums are right")
+            return
+        release = steps.Release(options.version, options.out, options.key)
+        for step in chosen(options):
+            if options.dry_run:
+                print(f"{step.name:10} {step.summary}")
+                continue
+            print(f"release: {step.name}: {step.summary}", file=sys.stderr, flush=True)
+            step.run(release)
+    except Stop as stop:
+        sys.exit(f"release: {stop}")
+    except subprocess.CalledProcessError as error:
+        command = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd[:4]))
+        sys.exit(f"release: {command} ended with {error.returncode}")
+    except subprocess.TimeoutExpired as error:
+        sys.exit(f"release: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""How a release was made: an in-toto statement with SLSA's provenance, for every file of a release."""
+
+import json
+import platform
+import re
+import subprocess
+
+import checks
+import sums
+
+NAME = "provenance.json"
+KIND = "https://lockstep.dev/release/v1"  # a name for `tools/release`, as SLSA asks for
+
+
+def statement(release, files):
+    """For {name: SHA-256} `files`."""
+    commit = checks.git(release.tree, "rev-parse", "HEAD")
+    said = subprocess.run(["dpkg-query", "-W", "-f", "${Package}=${Version}\n", "clang-19", "lld-19",
+                           "libc6-dev", "libssl-dev", "cmake", "ninja-build"],
+                          capture_output=True, text=True).stdout.split()
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in files.items()],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": KIND,
+                "externalParameters": {"version": release.version},
+                "internalParameters": {"machine": platform.machine()},
+                "resolvedDependencies": [
+                    {"name": "lockstep", "digest": {"gitCommit": commit}},
+                    *({"name": package.partition("=")[0], "annotations": {"version": package.partition("=")[2]}}
+                      for package in said)],
+            },
+            "runDetails": {"builder": {"id": KIND}},
+        },
+    }
+
+
+def write(release):
+    """Its own sum is in SHA256SUMS; the statement lists all other files."""
+    (release.dist / NAME).unlink(missing_ok=True)
+    sums.write(release.dist)
+    listed = re.findall(r"^([0-9a-f]{64})  (.*)$", (release.dist / sums.SUMS).read_text(), re.MULTILINE)
+    made = statement(release, {name: digest for digest, name in listed})
+    (release.dist / NAME).write_text(json.dumps(made, indent=1) + "\n")

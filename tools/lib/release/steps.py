@@ -1,0 +1,192 @@
+"""The steps of a release. Each is a function of a Release, and can run again by itself."""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import typing
+
+import checks
+import provenance
+import sums
+import version as versions
+from checks import Stop
+
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep"
+PATIENCE = 3 * 3600  # seconds for a command; a cold build for two architectures is the longest
+SHIPPED = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator",
+           "lockstep-trainer"]
+
+
+class Release:
+    """What the steps share."""
+
+    def __init__(self, version, out=None, key=None, root=versions.ROOT):
+        self.root = root
+        self.version = version
+        self.key = key.resolve() if key else None
+        self.dist = (out or root / "dist").resolve()
+        self.work = root / "build/releases" / version
+        self.tree = self.work / "tree"
+        # Another depth, so that no path of either tree can be in both trees' programs.
+        self.again = self.work / "again/in/another/folder"
+
+    def run(self, *command, folder=None, **variables):
+        subprocess.run([str(each) for each in command], cwd=folder or self.tree, check=True,
+                       timeout=PATIENCE, env={**self._environment(), **variables})
+
+    def _environment(self):
+        return {**os.environ, "SOURCE_DATE_EPOCH": self.epoch(), "LC_ALL": "C.UTF-8"}
+
+    def epoch(self):
+        folder = self.tree if self.tree.is_dir() else self.root
+        return checks.git(folder, "log", "-1", "--format=%ct")
+
+    def needs_tree(self):
+        if not (self.tree / ".git").exists():
+            raise Stop(f"{self.tree} is missing: run the step `tree` first")
+
+    def programs(self, tree=None):
+        return (tree or self.tree) / "build/release/bin"
+
+
+def check(release):
+    checks.version_is_next(release.root, release.version)
+    checks.tree_is_clean(release.root)
+    checks.versions_agree(release.root)
+    checks.changelog_is_ready(release.root, release.version)
+    if not release.key:
+        raise Stop("--key FILE is missing: a release is signed")
+    if release.dist.exists() and any(release.dist.iterdir()):
+        raise Stop(f"{release.dist} is not empty: a release holds nothing of an earlier one")
+
+
+def machine(release):
+    checks.packages_are_newest(release.root)
+
+
+def tree(release):
+    shutil.rmtree(release.tree, ignore_errors=True)
+    release.work.mkdir(parents=True, exist_ok=True)
+    checks.git(release.root, "clone", "-q", "--no-hardlinks", str(release.root), str(release.tree))
+    for name in ("user.name", "user.email"):
+        checks.git(release.tree, "config", name, checks.git(release.root, "config", name))
+    versions.write(release.version, release.tree)
+    checks.date_changelog(release.tree, release.version)
+    checks.versions_agree(release.tree)
+    checks.git(release.tree, "commit", "-qam", f"Release {release.version}")
+    if (release.root / ".venv").exists():
+        (release.tree / ".venv").symlink_to((release.root / ".venv").resolve())
+
+
+def lint(release):
+    release.needs_tree()
+    release.run("tools/check")
+
+
+def build(release):
+    release.needs_tree()
+    _build(release, release.tree)
+
+
+def again(release):
+    release.needs_tree()
+    shutil.rmtree(release.work / "again", ignore_errors=True)
+    release.again.parent.mkdir(parents=True)
+    checks.git(release.root, "clone", "-q", "--no-hardlinks", str(release.tree), str(release.again))
+    _build(release, release.again, CCACHE_DISABLE="1")
+    differing = [name for name in SHIPPED
+                 if _digest(release.programs() / name) != _digest(release.programs(release.again) / name)]
+    if differing:
+        raise Stop(f"two builds of the same commit differ: {', '.join(differing)}; compare "
+                   f"{release.programs()} with {release.programs(release.again)}")
+
+
+def _build(release, folder, **variables):
+    line = ("source tools/lib/common.sh && cmake --preset release -DLOCKSTEP_REPRODUCIBLE=ON "
+            "-DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON >/dev/null && "
+            f"cmake --build build/release --target {shlex.join(SHIPPED)}")
+    release.run("bash", "-c", line, folder=folder, **variables)
+
+
+def _digest(path):
+    if not path.is_file():
+        raise Stop(f"{path} is missing: run the step `build` first")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test(release):
+    release.needs_tree()
+    python = release.tree / ".venv/bin/python"
+    tests = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
+    release.run(python, "-m", "pytest", "-q", *tests, LOCKSTEP_BIN=str(release.programs()))
+
+
+def bill(release):
+    release.needs_tree()
+    release.dist.mkdir(parents=True, exist_ok=True)
+    folder = release.dist / "sbom"
+    programs = release.tree / "build/release"
+    release.run("tools/lib/package/sbom.py", "--build", programs, "--out", folder, *SHIPPED)
+    release.run("tools/lib/package/notice.py", "--build", programs, "--out", release.dist / "NOTICE", *SHIPPED)
+    release.run("tools/deps", "--release")
+    for path in sorted(folder.glob("*.spdx.json")):
+        release.run(CACHE / "release/bin/pyspdxtools", "-i", path)
+    shutil.copy(release.tree / "LICENSE", release.dist)
+    (release.dist / "RELEASE-NOTES.md").write_text(checks.notes(release.tree, release.version))
+
+
+def sign(release):
+    if not release.key:
+        raise Stop("--key FILE is missing: a release is signed")
+    if not release.dist.is_dir():
+        raise Stop(f"{release.dist} is missing: run the steps before `sign` first")
+    provenance.write(release)
+    sums.write(release.dist)
+    sums.sign(release.dist, release.key)
+    sums.verify(release.dist, release.dist / sums.SIGNERS)
+
+
+def tag(release):
+    release.needs_tree()
+    name = checks.tag_of(release.version)
+    checks.version_is_next(release.root, release.version)
+    checks.tree_is_clean(release.root)
+    commit = checks.git(release.tree, "rev-parse", "HEAD")
+    if checks.git(release.tree, "rev-parse", "HEAD~") != checks.git(release.root, "rev-parse", "HEAD"):
+        raise Stop(f"{release.root} has moved since the step `tree`: start the release anew")
+    checks.git(release.root, "fetch", "-q", str(release.tree), commit)
+    checks.git(release.root, "merge", "-q", "--ff-only", commit)
+    signed = ["-c", "gpg.format=ssh", "-c", f"user.signingkey={release.key}"] if release.key else []
+    checks.git(release.root, *signed, "tag", "-s" if signed else "-a", "-m", f"Lockstep {release.version}",
+               name, commit)
+
+
+def push(release):
+    branch = checks.git(release.root, "branch", "--show-current")
+    checks.git(release.root, "push", "--atomic", "origin", branch, checks.tag_of(release.version))
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    name: str
+    summary: str
+    run: typing.Callable
+
+
+STEPS = [
+    Step("check", "VERSION is new, the tree is clean, CHANGELOG.md is ready, a key is named", check),
+    Step("machine", "the packages of the build are the newest of their APT sources", machine),
+    Step("tree", "clone, write VERSION into every place, date CHANGELOG.md, commit in the clone", tree),
+    Step("lint", "tools/check in the clone", lint),
+    Step("build", "the programs, with no path of this computer in them", build),
+    Step("again", "the programs from another folder without ccache: the same bytes", again),
+    Step("test", "tests of what is shipped, on these programs", test),
+    Step("bill", "an SPDX document for each program, NOTICE, the notes of CHANGELOG.md", bill),
+    Step("sign", "provenance, SHA256SUMS and its signature, checked", sign),
+    Step("tag", "the commit and a signed tag, in this tree", tag),
+    Step("push", "branch and tag to origin, together", push),
+]
