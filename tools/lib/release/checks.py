@@ -1,6 +1,7 @@
 """What must be true before a release begins. Each check raises Stop with what to do."""
 
 import datetime
+import os
 import pathlib
 import re
 import subprocess
@@ -110,7 +111,7 @@ def packages_are_newest(root, command=subprocess.run):
     """The packages that builds use are the newest that the machine's APT sources have."""
     def said(*arguments):
         done = command(arguments, capture_output=True, text=True, timeout=PATIENCE,
-                       env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
+                       env={**os.environ, "LC_ALL": "C"})
         if done.returncode:
             raise Stop(f"{' '.join(arguments[:3])} failed: {done.stderr.strip()[-300:]}")
         return done.stdout
@@ -122,6 +123,7 @@ def packages_are_newest(root, command=subprocess.run):
     wanted = {*named, *re.findall(r"^(?:[ |]*(?:Pre)?Depends: )?([a-z0-9][a-z0-9.+-]+)(?::\w+)?$",
                                   needed, re.MULTILINE)}
     old = outdated(said("apt", "list", "--upgradable"), wanted)
+    old.sort(key=lambda each: each[0] not in named)  # those that the build names itself first
     if old:
         lines = ", ".join(f"{name} {installed} (newest {newest})" for name, installed, newest in old[:12])
         more = f" and {len(old) - 12} more" if len(old) > 12 else ""
