@@ -95,7 +95,7 @@ def test_document_describes_the_program_and_relates_every_package(build, pmix):
 @pytest.mark.slow  # spdx-tools comes from PyPI
 def test_documents_are_valid_spdx(build, tmp_path):
     subprocess.run([ROOT / "tools/deps", "--release"], check=True)
-    subprocess.run([PACKAGE / "sbom.py", "--build", build, "--out", tmp_path, "lockstep-pmix"], check=True)
+    subprocess.run([ROOT / "tools/package", "sbom", "--build", build, "--out", tmp_path, "lockstep-pmix"], check=True)
     validate = CACHE / "lockstep/release/bin/pyspdxtools"
     path = tmp_path / "lockstep-pmix.spdx.json"
     subprocess.run([validate, "-i", path], check=True)
@@ -132,7 +132,7 @@ def test_notice_has_the_licence_of_each_part_once(pmix, agent):
 
 def test_changed_notice_is_refused(build, tmp_path):
     path = tmp_path / "NOTICE"
-    command = [PACKAGE / "notice.py", "--build", build]
+    command = [ROOT / "tools/package", "notice", "--build", build]
     subprocess.run([*command, "--out", path, "lockstep-pmix"], check=True)
     assert subprocess.run([*command, "--check", path, "lockstep-pmix"]).returncode == 0
     path.write_text(path.read_text().replace("WARRANTY", "warranty", 1))

@@ -3,6 +3,8 @@
 Someone has read the copyright file of each. A package that is missing here stops sbom.py and notice.py.
 """
 
+from errors import PackageError
+
 # SPDX expressions, for what gets into programs; build scripts and tests of a package can differ.
 LICENCES = {
     "c-ares": "MIT",
@@ -28,7 +30,7 @@ LICENCES = {
 }
 
 
-class Unknown(Exception):
+class Unknown(PackageError):
     """A package that nobody has judged."""
 
 

@@ -11,6 +11,8 @@ import pathlib
 import re
 import subprocess
 
+from errors import PackageError
+
 PATIENCE = 300  # seconds for one command
 # Headers of constants and structs of the kernel's interface; they put no code into a program.
 NO_CODE = {"linux"}
@@ -34,7 +36,14 @@ class Part:
     how: str  # STATIC_LINK, DYNAMIC_LINK or, for headers alone, CONTAINS
 
 
-class Unexplained(Exception):
+def add_arguments(parser):
+    """The options of the commands that look into programs."""
+    parser.add_argument("--build", type=pathlib.Path, required=True, metavar="DIR",
+                        help="the build folder, such as build/release")
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+
+
+class Unexplained(PackageError):
     """A file that belongs to no known package, or a link that cannot be repeated."""
 
 

@@ -13,6 +13,10 @@ from errors import PackageError
 #   run(options)            its work; it raises PackageError if something is wrong.
 COMMANDS = [
     "programs",
+    "sbom",
+    "notice",
+    "chart",
+    "krew",
 ]
 
 

@@ -1,19 +1,16 @@
-#!/usr/bin/env python3
-"""notice.py --build DIR (--out FILE | --check FILE) PROGRAM...: the licences of all code in the programs.
+"""Writes or checks a file with the licences of all code in the programs.
 
-  --out FILE    writes them to FILE
-  --check FILE  exits with 1 if FILE has other text"""
+The list of projects is that of `tools/package sbom`, and the texts are their copyright files.
+"""
 
-import argparse
 import pathlib
 import re
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import licences
 import linked
+from errors import PackageError
 
+SUMMARY = "write the licences of all code in the programs"
 COMMON = pathlib.Path("/usr/share/common-licenses")
 # Texts that a licence of licences.py needs and that Debian's copyright files only name.
 NEEDED = {"Apache-2.0": "Apache-2.0", "GPL-3.0-or-later": "GPL-3", "LGPL-2.1-or-later": "LGPL-2.1"}
@@ -57,24 +54,19 @@ def _copyright(package):
         raise linked.Unexplained(f"{package.source} has no copyright file: {error}") from error
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="notice.py", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+def add_arguments(parser):
+    linked.add_arguments(parser)
     mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--out", type=pathlib.Path, help=argparse.SUPPRESS)
-    mode.add_argument("--check", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
-    arguments = parser.parse_args()
-    try:
-        made = text({program: linked.parts(arguments.build, program) for program in arguments.programs})
-        if arguments.out:
-            arguments.out.write_text(made)
-        elif arguments.check.read_text() != made:
-            sys.exit(f"notice.py: {arguments.check} is not the notice of these programs; make it anew")
-    except (linked.Unexplained, licences.Unknown, OSError) as error:
-        sys.exit(f"notice.py: {error}")
+    mode.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write them to FILE")
+    mode.add_argument("--check", type=pathlib.Path, metavar="FILE",
+                      help="end with an error if FILE has other text")
 
 
-if __name__ == "__main__":
-    main()
+def run(options):
+    made = text({program: linked.parts(options.build, program) for program in options.programs
+                 if not (options.build / "bin" / program).is_symlink()})
+    if options.out:
+        options.out.write_text(made)
+        print(options.out)
+    elif not options.check.is_file() or options.check.read_text() != made:
+        raise PackageError(f"{options.check} is not the notice of these programs; make it anew")

@@ -1,8 +1,9 @@
-#!/usr/bin/env python3
-"""sbom.py --build DIR --out DIR PROGRAM...: writes DIR/PROGRAM.spdx.json, what is in each program, as
-SPDX 2.3. The same program gives the same bytes; SOURCE_DATE_EPOCH is the time in it."""
+"""Writes DIR/PROGRAM.spdx.json for each program: what is in it, as SPDX 2.3.
 
-import argparse
+The linker's own list of files and the headers of the objects say what that is. The same program
+gives the same bytes; SOURCE_DATE_EPOCH is the time in them. A program that is a link is left out.
+"""
+
 import datetime
 import hashlib
 import json
@@ -10,15 +11,13 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import urllib.parse
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import licences
 import linked
-import version
+import programs
+
+SUMMARY = "say what is in each program, as SPDX 2.3"
 
 NAMESPACE = "https://lockstep.dev/spdx"  # a name, as SPDX asks for; nothing is loaded from there
 
@@ -28,7 +27,7 @@ def epoch():
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         return int(given)
-    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=version.ROOT, capture_output=True,
+    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=programs.ROOT, capture_output=True,
                           text=True, check=True)
     return int(done.stdout)
 
@@ -88,26 +87,20 @@ def _purl(package):
             f"?arch={package.architecture}&distro=debian-12&upstream={upstream}")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="sbom.py", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="a build folder of CMake")
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    number, seconds = version.current(), epoch()
-    try:
-        for program in arguments.programs:
-            parts = linked.parts(arguments.build, program)
-            content = (arguments.build / "bin" / program).read_bytes()
-            made = document(program, content, parts, number, seconds)
-            path = arguments.out / f"{program}.spdx.json"
-            path.write_text(json.dumps(made, indent=1) + "\n")
-            print(f"{path}: {len(parts)} packages")
-    except (linked.Unexplained, licences.Unknown) as error:
-        sys.exit(f"sbom.py: {error}")
+def add_arguments(parser):
+    linked.add_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR")
 
 
-if __name__ == "__main__":
-    main()
+def run(options):
+    options.out.mkdir(parents=True, exist_ok=True)
+    number, seconds = programs.version(), epoch()
+    for program in options.programs:
+        file = options.build / "bin" / program
+        if file.is_symlink():
+            continue
+        parts = linked.parts(options.build, program)
+        made = document(program, file.read_bytes(), parts, number, seconds)
+        path = options.out / f"{program}.spdx.json"
+        path.write_text(json.dumps(made, indent=1) + "\n")
+        print(path)

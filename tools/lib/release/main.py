@@ -27,6 +27,7 @@ def parsed():
     parser.add_argument("--from", dest="first", metavar="STEP", help="run this step and those after it")
     parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
     parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")
+    parser.add_argument("--url", help="the project's https address, for the chart and install.sh")
     parser.add_argument("--verify", type=pathlib.Path, metavar="DIR",
                         help="check signature and sums of a release in DIR, offline, and do nothing else")
     parser.add_argument("--signers", type=pathlib.Path, metavar="FILE",
@@ -60,7 +61,7 @@ def main():
             sums.verify(options.verify, options.signers)
             print(f"{options.verify}: signature and sums are right")
             return
-        release = steps.Release(options.version, options.out, options.key)
+        release = steps.Release(options.version, options.out, options.key, options.url)
         for step in chosen(options):
             if options.dry_run:
                 print(f"{step.name:10} {step.summary}")

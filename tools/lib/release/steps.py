@@ -24,9 +24,10 @@ SHIPPED = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "l
 class Release:
     """What the steps share."""
 
-    def __init__(self, version, out=None, key=None, root=versions.ROOT):
+    def __init__(self, version, out=None, key=None, url=None, root=versions.ROOT):
         self.root = root
         self.version = version
+        self.url = url
         self.key = key.resolve() if key else None
         self.dist = (out or root / "dist").resolve()
         self.work = root / "build/releases" / version
@@ -44,6 +45,9 @@ class Release:
     def epoch(self):
         folder = self.tree if self.tree.is_dir() else self.root
         return checks.git(folder, "log", "-1", "--format=%ct")
+
+    def address(self):
+        return ["--url", self.url] if self.url else []
 
     def needs_tree(self):
         if not (self.tree / ".git").exists():
@@ -125,13 +129,17 @@ def test(release):
     release.run(python, "-m", "pytest", "-q", *tests, LOCKSTEP_BIN=str(release.programs()))
 
 
+def chart(release):
+    release.needs_tree()
+    release.run("tools/package", "chart", "--out", release.dist, *release.address())
+
+
 def bill(release):
     release.needs_tree()
     release.dist.mkdir(parents=True, exist_ok=True)
     folder = release.dist / "sbom"
     programs = release.tree / "build/release"
-    release.run("tools/lib/package/sbom.py", "--build", programs, "--out", folder, *SHIPPED)
-    release.run("tools/lib/package/notice.py", "--build", programs, "--out", release.dist / "NOTICE", *SHIPPED)
+    release.run("tools/package", "sbom", "--build", programs, "--out", folder, *SHIPPED)
     release.run("tools/deps", "--release")
     for path in sorted(folder.glob("*.spdx.json")):
         release.run(CACHE / "release/bin/pyspdxtools", "-i", path)
@@ -185,6 +193,7 @@ STEPS = [
     Step("build", "the programs, with no path of this computer in them", build),
     Step("again", "the programs from another folder without ccache: the same bytes", again),
     Step("test", "tests of what is shipped, on these programs", test),
+    Step("chart", "the Helm chart, with the images' digests", chart),
     Step("bill", "an SPDX document for each program, NOTICE, the notes of CHANGELOG.md", bill),
     Step("sign", "provenance, SHA256SUMS and its signature, checked", sign),
     Step("tag", "the commit and a signed tag, in this tree", tag),
