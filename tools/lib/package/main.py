@@ -15,6 +15,7 @@ COMMANDS = [
     "programs",
     "sbom",
     "notice",
+    "image",
     "chart",
     "krew",
 ]

@@ -1,0 +1,123 @@
+"""Makes lockstep-operator-VERSION.oci.tar: an OCI index of the operator's image for each architecture.
+
+buildah makes it of the staged static programs, with neither Docker nor a registry. The same programs
+give the same digest, which is printed behind the path as NAME=DIGEST, as `tools/package chart` takes it.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import tarfile
+import tempfile
+
+import programs
+import sbom
+from errors import PackageError
+
+SUMMARY = "make the operator's image as an OCI index of all architectures"
+
+RECIPE = programs.ROOT / "docker/operator.Containerfile"
+# kubectl-lockstep is for `helm test`.
+PROGRAMS = ["lockstep-operator", "kubectl-lockstep"]
+LABELS = {"title": "Lockstep operator", "licenses": "Apache-2.0",
+          "description": "Runs TrainingJobs on a Kubernetes cluster"}
+PT_INTERP = 3
+PATIENCE = 600  # seconds for one command of buildah
+
+
+def add_arguments(parser):
+    programs.add_stage_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR")
+    parser.add_argument("--push", metavar="REGISTRY", help="also push it as REGISTRY/lockstep/operator")
+
+
+def run(options):
+    stages = {folder.name: folder / "bin" for folder in programs.stage_all(options)}
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"lockstep-operator-{programs.version()}.oci.tar"
+    make(stages, path, sbom.epoch(), options.push)
+    print(f"{path} operator={digest(path)}")
+
+
+def make(stages, path, seconds, registry=None):
+    """Writes the index of {architecture: folder of programs} to `path`, and pushes it to `registry`."""
+    if not shutil.which("buildah"):
+        raise PackageError("buildah is missing: run tools/deps --images")
+    with tempfile.TemporaryDirectory(prefix="lockstep-image-") as scratch:
+        scratch = pathlib.Path(scratch)
+        for architecture, folder in stages.items():
+            _make_root(scratch / "context" / architecture, folder)
+        name = f"lockstep/operator:{programs.version()}"
+        labels = {**LABELS, "version": programs.version()}
+        # A storage of its own, without overlays: the image is small, and nothing of it stays.
+        buildah = ["buildah", "--root", scratch / "storage", "--runroot", scratch / "run",
+                   "--storage-driver", "vfs"]
+        # One at a time: of several in one call, the one that ends first is the first of the index.
+        for architecture in sorted(stages):
+            _run(*buildah, "build", "--isolation", "chroot", "--pull-never", "--format", "oci",
+                 "--platform", f"linux/{architecture}", "--manifest", name, "--timestamp", str(seconds),
+                 *(f"--label=org.opencontainers.image.{key}={value}" for key, value in labels.items()),
+                 "--file", RECIPE, scratch / "context")
+        _run(*buildah, "manifest", "push", "--all", name, f"oci-archive:{scratch / 'index.tar'}:{name}")
+        _repack(scratch / "index.tar", path, seconds)
+        if registry:
+            # As tools/images: a registry on this computer has no certificate.
+            local = re.match(r"(localhost|127\.[0-9.]+)(:|/|$)", registry)
+            _run(*buildah, "manifest", "push", "--all", *(["--tls-verify=false"] if local else []), name,
+                 f"docker://{registry}/{name}")
+
+
+def _repack(archive, path, seconds):
+    """The same files in order, with one time."""
+    with tarfile.open(archive) as old, \
+            tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as new:
+        for entry in sorted((entry for entry in old if entry.isfile()), key=lambda entry: entry.name):
+            made = tarfile.TarInfo(entry.name)
+            made.size, made.mtime, made.mode = entry.size, seconds, 0o644
+            new.addfile(made, old.extractfile(entry))
+
+
+def _make_root(root, folder):
+    (root / "etc").mkdir(parents=True)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
+    (root / "etc/passwd").write_text("lockstep:x:65532:65532::/:/sbin/nologin\n")
+    (root / "etc/group").write_text("lockstep:x:65532:\n")
+    documents = root / "usr/share/doc/lockstep"
+    documents.mkdir(parents=True)
+    for name in ("LICENSE", "NOTICE"):
+        if (programs.ROOT / name).is_file():
+            shutil.copyfile(programs.ROOT / name, documents / name)
+    for name in PROGRAMS:
+        _check_static(folder / name)
+        shutil.copyfile(folder / name, root / name)  # a link becomes what it leads to
+        (root / name).chmod(0o755)
+
+
+def _check_static(path):
+    if not path.is_file():
+        raise PackageError(f"{path} is missing; build it, or leave out --no-build")
+    data = path.read_bytes()
+    if data[:4] != b"\x7fELF":
+        raise PackageError(f"{path} is no program for Linux")
+    offset, size, count = (*struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54))
+    if PT_INTERP in [struct.unpack_from("<I", data, offset + index * size)[0] for index in range(count)]:
+        raise PackageError(f"{path} is not static, and the image has no libraries")
+
+
+def digest(path):
+    """Of the index in an archive: what a registry calls it."""
+    with tarfile.open(path) as tar:
+        [entry] = json.load(tar.extractfile("index.json"))["manifests"]
+    return entry["digest"]
+
+
+def _run(*command):
+    done = subprocess.run([str(each) for each in command], capture_output=True, text=True,
+                          timeout=PATIENCE, env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
+    if done.returncode:
+        raise PackageError(f"{command[0]} failed: {done.stderr.strip()[-800:]}")
