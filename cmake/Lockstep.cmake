@@ -29,16 +29,21 @@ else()
 endif()
 
 # An assert holds its file's name. ccache makes names below the root relative to the build folder
-# (CCACHE_BASEDIR), so these are mapped, too. The definition keeps ccache from taking an object that
-# was compiled without the maps, because tools/lib/common.sh leaves the maps out of its hashes.
+# (CCACHE_BASEDIR), so these are mapped, too. The namespace keeps ccache from taking an object that
+# was compiled without the maps, because tools/lib/common.sh leaves the maps out of its hashes, and
+# an assert names its file (__builtin_FILE) only after the preprocessor, whose output ccache hashes.
 if(LOCKSTEP_REPRODUCIBLE)
   file(RELATIVE_PATH up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  string(REGEX REPLACE "/$" "" up ${up})
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${up}/=)
   foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
     get_filename_component(name ${prefix} NAME)
     add_compile_options(-ffile-prefix-map=${prefix}/=${name}/)
   endforeach()
-  add_compile_definitions(LOCKSTEP_REPRODUCIBLE)
+  if(LOCKSTEP_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_NAMESPACE=lockstep-reproducible ${LOCKSTEP_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+  endif()
 endif()
 
 find_package(Threads REQUIRED)

@@ -11,7 +11,7 @@ import types
 import pytest
 from paths import ROOT
 
-sys.path[:0] = [str(ROOT / "tools/lib/release"), str(ROOT / "tools/lib")]
+sys.path[:0] = [str(ROOT / f"tools/lib{folder}") for folder in ("/release", "/package", "")]
 
 import checks
 import provenance
@@ -31,8 +31,9 @@ def tree(tmp_path):
                  *{name for name, _, _ in version.found()}):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    shutil.copytree(ROOT / "tools/lib/release", root / "tools/lib/release",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("release", "package"):
+        shutil.copytree(ROOT / "tools/lib" / name, root / "tools/lib" / name,
+                        ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / ".gitignore", root)
     version.write("0.1.0", root)
     (root / "CHANGELOG.md").write_text(CHANGELOG)
@@ -154,6 +155,17 @@ def test_dry_run_lists_the_steps_and_does_nothing(tree):
 def test_unknown_step_is_refused(tree):
     done = release(tree, "0.2.0", "--only", "rest")
     assert done.returncode == 2 and "no step is called 'rest'" in done.stderr
+
+
+def test_program_whose_second_build_differs_is_named(tree, tmp_path):
+    made = steps.Release("0.2.0", architectures=["amd64"], root=tree)
+    for folder in (made.tree, made.again):
+        (folder / "build/release/bin").mkdir(parents=True)
+        for name in steps.SHIPPED["amd64"]:
+            (folder / "build/release/bin" / name).write_text("the same")
+    assert steps.different(made) == []
+    (made.again / "build/release/bin/lockstep-agent").write_text("another path")
+    assert steps.different(made) == ["build/release/bin/lockstep-agent"]
 
 
 UPGRADABLE = """Listing...

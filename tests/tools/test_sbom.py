@@ -1,5 +1,6 @@
 """tools/lib/package: what is in a program, its SPDX document, and NOTICE."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -67,6 +68,24 @@ def test_library_of_a_recipe_that_leaves_a_record_is_debians_source(tmp_path):
     (prefix / "record").write_text("Package: curl\n")
     linked._prefix.cache_clear()
     with pytest.raises(linked.Unexplained, match="record does not name"):
+        linked._packages((path,))
+
+
+def test_library_of_another_architecture_has_the_version_that_was_unpacked(tmp_path):
+    sysroot = tmp_path / "sysroot"
+    path = sysroot / "usr/lib/aarch64-linux-gnu/libssl.a"
+    documents = sysroot / "usr/share/doc/libssl-dev"
+    for folder in (path.parent, documents):
+        folder.mkdir(parents=True)
+    path.touch()
+    with gzip.open(documents / "changelog.Debian.gz", "wt") as file:
+        file.write("openssl (9.9.9-1) bookworm; urgency=medium\n")
+    package = linked._packages((path,))[path]
+    assert (package.source, package.source_version) == ("openssl", "9.9.9-1")
+    assert (package.name, package.architecture) == ("libssl-dev", "arm64")
+    (documents / "changelog.Debian.gz").unlink()
+    linked._unpacked.cache_clear()
+    with pytest.raises(linked.Unexplained, match="libssl-dev has no changelog"):
         linked._packages((path,))
 
 

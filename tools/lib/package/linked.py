@@ -6,6 +6,7 @@ runs again with --trace, which names each file that it takes. Ninja knows the he
 
 import dataclasses
 import functools
+import gzip
 import os
 import pathlib
 import re
@@ -119,10 +120,16 @@ def _key(object_file):
 
 def _packages(paths):
     """{path: Package} of files."""
-    owners = _owners(paths)
+    foreign = {path: each for path in paths if (each := _foreign(path))}
+    owners = _owners(tuple(path for path in paths if path not in foreign))
+    abroad = _owners(tuple(sorted({name for _, name in foreign.values()})))
     found = {}
     for path in paths:
-        package = _debian(owners[path]) if path in owners else _built(path)
+        if path in foreign:
+            sysroot, name = foreign[path]
+            package = _unpacked(sysroot, abroad[name]) if name in abroad else None
+        else:
+            package = _debian(owners[path]) if path in owners else _built(path)
         if package is None:
             raise Unexplained(f"{path} is in a program, and is of no Debian package and of no recipe "
                               f"of tools/deps")
@@ -132,6 +139,8 @@ def _packages(paths):
 
 def _owners(paths):
     """{path: binary package}, as far as dpkg knows. Its lists can name a file below /lib or /usr/lib."""
+    if not paths:
+        return {}
     names = {str(path): path for path in paths}
     names.update({str(path).removeprefix("/usr"): path for path in paths if path.is_relative_to("/usr/lib")})
     done = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True,
@@ -142,6 +151,30 @@ def _owners(paths):
         if f"/{name}" in names and not owner.startswith("diversion "):
             owners[names[f"/{name}"]] = owner.partition(",")[0]
     return owners
+
+
+def _foreign(path):
+    """(folder, name here) of a file of another architecture that `tools/deps --arm64` unpacked."""
+    sysroot = next((each for each in path.parents if each.name == "sysroot"), None)
+    if not sysroot:
+        return None
+    name = pathlib.Path("/", path.relative_to(sysroot))
+    here = pathlib.Path(str(name).replace("aarch64-linux-gnu", "x86_64-linux-gnu"))
+    # A header that only the other architecture has is of the package that has its folder here.
+    return sysroot, here if here.exists() else here.parent
+
+
+@functools.cache
+def _unpacked(sysroot, name):
+    """A package without dpkg's record: its changelog names source and version."""
+    name = name.partition(":")[0]
+    folder = sysroot / "usr/share/doc" / name
+    try:
+        with gzip.open(folder / "changelog.Debian.gz", "rt") as file:
+            source, version = re.match(r"(\S+) \((\S+)\) ", file.readline()).groups()
+    except (OSError, AttributeError) as error:
+        raise Unexplained(f"{folder} has no changelog that names a version: {error}") from error
+    return Package(source, version, name, version, "arm64", str(folder / "copyright"))
 
 
 @functools.cache

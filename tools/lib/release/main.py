@@ -26,6 +26,8 @@ def parsed():
     parser.add_argument("--only", action="append", metavar="STEP", help="run this step; may be repeated")
     parser.add_argument("--from", dest="first", metavar="STEP", help="run this step and those after it")
     parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
+    parser.add_argument("--arch", action="append", choices=list(steps.SHIPPED),
+                        help="an architecture; may be repeated (without it: all)")
     parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")
     parser.add_argument("--url", help="the project's https address, for the chart and install.sh")
     parser.add_argument("--verify", type=pathlib.Path, metavar="DIR",
@@ -61,7 +63,7 @@ def main():
             sums.verify(options.verify, options.signers)
             print(f"{options.verify}: signature and sums are right")
             return
-        release = steps.Release(options.version, options.out, options.key, options.url)
+        release = steps.Release(options.version, options.out, options.key, options.url, options.arch)
         for step in chosen(options):
             if options.dry_run:
                 print(f"{step.name:10} {step.summary}")

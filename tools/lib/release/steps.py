@@ -10,6 +10,7 @@ import subprocess
 import typing
 
 import checks
+import image
 import provenance
 import sums
 import version as versions
@@ -17,15 +18,20 @@ from checks import Stop
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep"
 PATIENCE = 3 * 3600  # seconds for a command; a cold build for two architectures is the longest
-SHIPPED = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator",
-           "lockstep-trainer"]
+_STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
+# The trainer needs shared libraries of x86-64.
+SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
+PRESETS = {"amd64": "release", "arm64": "release-arm64"}
+KINDS = ["tarball", "deb", "rpm", "apk", "wheel"]
+TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
 
 
 class Release:
     """What the steps share."""
 
-    def __init__(self, version, out=None, key=None, url=None, root=versions.ROOT):
+    def __init__(self, version, out=None, key=None, url=None, architectures=None, root=versions.ROOT):
         self.root = root
+        self.architectures = architectures or list(SHIPPED)
         self.version = version
         self.url = url
         self.key = key.resolve() if key else None
@@ -53,8 +59,12 @@ class Release:
         if not (self.tree / ".git").exists():
             raise Stop(f"{self.tree} is missing: run the step `tree` first")
 
-    def programs(self, tree=None):
-        return (tree or self.tree) / "build/release/bin"
+    def arch_options(self):
+        return [word for architecture in self.architectures for word in ("--arch", architecture)]
+
+    def build_folder(self, architecture):
+        """In a tree."""
+        return pathlib.Path("build", PRESETS[architecture])
 
 
 def check(release):
@@ -102,18 +112,27 @@ def again(release):
     release.again.parent.mkdir(parents=True)
     checks.git(release.root, "clone", "-q", "--no-hardlinks", str(release.tree), str(release.again))
     _build(release, release.again, CCACHE_DISABLE="1")
-    differing = [name for name in SHIPPED
-                 if _digest(release.programs() / name) != _digest(release.programs(release.again) / name)]
+    differing = different(release)
     if differing:
         raise Stop(f"two builds of the same commit differ: {', '.join(differing)}; compare "
-                   f"{release.programs()} with {release.programs(release.again)}")
+                   f"{release.tree} with {release.again}")
+
+
+def different(release):
+    """The programs whose bytes the two trees do not share."""
+    names = [f"{release.build_folder(architecture)}/bin/{name}" for architecture in release.architectures
+             for name in SHIPPED[architecture]]
+    return [name for name in names if _digest(release.tree / name) != _digest(release.again / name)]
 
 
 def _build(release, folder, **variables):
-    line = ("source tools/lib/common.sh && cmake --preset release -DLOCKSTEP_REPRODUCIBLE=ON "
-            "-DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON >/dev/null && "
-            f"cmake --build build/release --target {shlex.join(SHIPPED)}")
-    release.run("bash", "-c", line, folder=folder, **variables)
+    release.run("tools/deps", *(["--arm64"] if "arm64" in release.architectures else ["--build"]),
+                folder=folder)
+    for architecture in release.architectures:
+        options = "-DLOCKSTEP_REPRODUCIBLE=ON -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON"
+        line = (f"source tools/lib/common.sh && cmake --preset {PRESETS[architecture]} {options} >/dev/null && "
+                f"cmake --build {release.build_folder(architecture)} --target {shlex.join(SHIPPED[architecture])}")
+        release.run("bash", "-c", line, folder=folder, **variables)
 
 
 def _digest(path):
@@ -125,23 +144,43 @@ def _digest(path):
 def test(release):
     release.needs_tree()
     python = release.tree / ".venv/bin/python"
-    tests = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
-    release.run(python, "-m", "pytest", "-q", *tests, LOCKSTEP_BIN=str(release.programs()))
+    programs = release.tree / release.build_folder("amd64") / "bin"
+    release.run(python, "-m", "pytest", "-q", *TESTS, LOCKSTEP_BIN=str(programs))
 
 
-def chart(release):
+def packages(release):
     release.needs_tree()
-    release.run("tools/package", "chart", "--out", release.dist, *release.address())
+    release.dist.mkdir(parents=True, exist_ok=True)
+    # Packages and images take it from the root of the tree.
+    release.run("tools/package", "notice", "--build", release.build_folder("amd64"), "--out", "NOTICE",
+                *SHIPPED["amd64"])
+    shutil.copy(release.tree / "NOTICE", release.dist)
+    staged = ["--no-build", "--out", release.dist, *release.arch_options()]
+    key = ["--key", f"{release.key}.pub"] if release.key else []
+    for kind in KINDS:
+        extra = [*key, *release.address()] if kind == "tarball" else []
+        release.run("tools/package", kind, *staged, *extra)
+    if release.url:
+        release.run("tools/package", "krew", "--out", release.dist, *release.address())
+
+
+def images(release):
+    release.needs_tree()
+    release.dist.mkdir(parents=True, exist_ok=True)
+    release.run("tools/package", "image", "--no-build", "--out", release.dist, *release.arch_options())
+    archive = release.dist / f"lockstep-operator-{release.version}.oci.tar"
+    release.run("tools/package", "chart", "--out", release.dist, "--image",
+                f"operator={image.digest(archive)}", *release.address())
 
 
 def bill(release):
     release.needs_tree()
     release.dist.mkdir(parents=True, exist_ok=True)
-    folder = release.dist / "sbom"
-    programs = release.tree / "build/release"
-    release.run("tools/package", "sbom", "--build", programs, "--out", folder, *SHIPPED)
+    for architecture in release.architectures:
+        release.run("tools/package", "sbom", "--build", release.build_folder(architecture), "--out",
+                    release.dist / "sbom" / architecture, *SHIPPED[architecture])
     release.run("tools/deps", "--release")
-    for path in sorted(folder.glob("*.spdx.json")):
+    for path in sorted(release.dist.glob("sbom/*/*.spdx.json")):
         release.run(CACHE / "release/bin/pyspdxtools", "-i", path)
     shutil.copy(release.tree / "LICENSE", release.dist)
     (release.dist / "RELEASE-NOTES.md").write_text(checks.notes(release.tree, release.version))
@@ -190,11 +229,12 @@ STEPS = [
     Step("machine", "the packages of the build are the newest of their APT sources", machine),
     Step("tree", "clone, write VERSION into every place, date CHANGELOG.md, commit in the clone", tree),
     Step("lint", "tools/check in the clone", lint),
-    Step("build", "the programs, with no path of this computer in them", build),
+    Step("build", "the programs of each architecture, with no path of this computer in them", build),
     Step("again", "the programs from another folder without ccache: the same bytes", again),
     Step("test", "tests of what is shipped, on these programs", test),
-    Step("chart", "the Helm chart, with the images' digests", chart),
-    Step("bill", "an SPDX document for each program, NOTICE, the notes of CHANGELOG.md", bill),
+    Step("packages", "NOTICE, tarballs, deb, rpm, apk, wheels; krew's manifest if --url is given", packages),
+    Step("images", "the operator's image for each architecture, and the chart with its digest", images),
+    Step("bill", "an SPDX document for each program, and the notes of CHANGELOG.md", bill),
     Step("sign", "provenance, SHA256SUMS and its signature, checked", sign),
     Step("tag", "the commit and a signed tag, in this tree", tag),
     Step("push", "branch and tag to origin, together", push),
