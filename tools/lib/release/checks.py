@@ -128,4 +128,4 @@ def packages_are_newest(root, command=subprocess.run):
         lines = ", ".join(f"{name} {installed} (newest {newest})" for name, installed, newest in old[:12])
         more = f" and {len(old) - 12} more" if len(old) > 12 else ""
         raise Stop(f"{len(old)} packages of the build are not the newest: {lines}{more}. Static programs "
-                   f"would keep their faults: run `apt-get upgrade`, or release in tools/fresh")
+                   f"would keep their faults: run `apt-get upgrade`, or release on a new Debian 12")
