@@ -35,8 +35,10 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kStackSize = 64 * 1024;
-constexpr size_t kGuardPage = 4096;
 constexpr int kFirstExtraFd = 3;
+
+// Below the stack: one page, which has 4, 16 or 64 KiB on arm64.
+size_t GuardSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 // Everything the child needs. The parent prepares it, for the child must not allocate.
 struct ChildPlan {
@@ -225,17 +227,18 @@ Result<std::unique_ptr<Spawner>> Spawner::Create() {
     close(ends[1]);
   }
   if (!MoveUp(&spawner->null_)) return ErrnoError("fcntl", errno);
-  void* stack = mmap(nullptr, kGuardPage + kStackSize, PROT_READ | PROT_WRITE,
+  const size_t guard = GuardSize();
+  void* stack = mmap(nullptr, guard + kStackSize, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return ErrnoError("mmap of a stack", errno);
   spawner->stack_ = stack;
-  mprotect(stack, kGuardPage, PROT_NONE);
+  if (mprotect(stack, guard, PROT_NONE) != 0) return ErrnoError("mprotect of a stack", errno);
   if (getrlimit(RLIMIT_NOFILE, &spawner->file_limit_) != 0) return ErrnoError("getrlimit", errno);
   return spawner;
 }
 
 Spawner::~Spawner() {
-  if (stack_ != nullptr) munmap(stack_, kGuardPage + kStackSize);
+  if (stack_ != nullptr) munmap(stack_, GuardSize() + kStackSize);
 }
 
 void Spawner::RaiseOwnFileLimit() {
@@ -296,7 +299,7 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   int clone_error = 0;
   {
     const AllSignalsBlocked blocked;
-    char* top = static_cast<char*>(stack_) + kGuardPage + kStackSize;
+    char* top = static_cast<char*>(stack_) + GuardSize() + kStackSize;
     pid = LOCKSTEP_CLONE(&RunChild, top,
                          CLONE_VM | CLONE_VFORK | CLONE_PIDFD | request.namespaces | SIGCHLD, &plan,
                          &pidfd);

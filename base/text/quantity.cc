@@ -7,6 +7,7 @@ namespace {
 
 // Wide enough for any mantissa we accept times any suffix; both are checked anyway.
 using Wide = __int128;
+constexpr Wide kMostWide = static_cast<Wide>(~static_cast<unsigned __int128>(0) >> 1);
 
 constexpr int kMaxDigits = 19;
 constexpr Wide kMaxMilli = (Wide{8} << 50) * 1000;
@@ -87,7 +88,13 @@ bool ReadExponent(std::string_view text, int& exponent) {
   return true;
 }
 
-bool Multiply(Wide& value, Wide factor) { return !__builtin_mul_overflow(value, factor, &value); }
+// Of two positive numbers; false: the product does not fit. The compiler's own check of 128 bits
+// calls __muloti4 on arm64, which libgcc lacks.
+bool Multiply(Wide& value, Wide factor) {
+  if (value > kMostWide / factor) return false;
+  value *= factor;
+  return true;
+}
 
 }  // namespace
 

@@ -139,6 +139,35 @@ TEST_F(SpawnTest, AMissingWorkingDirectoryIsNamed) {
   EXPECT_NE(failure.message.find("/no/such/folder"), std::string::npos) << failure.message;
 }
 
+// Writes so many bytes downwards from here.
+__attribute__((no_sanitize("address", "thread", "undefined"))) int UseStack(void* bytes) noexcept {
+  auto* top = static_cast<volatile char*>(__builtin_frame_address(0));
+  for (size_t i = 256; i < *static_cast<size_t*>(bytes); i += 256) *(top - i) = 1;
+  return ECANCELED;
+}
+
+TEST_F(SpawnTest, ChildHasItsWholeStackOnPagesOfAnySize) {
+  size_t bytes = 60 * 1024;
+  SpawnRequest request = Shell(":");
+  request.hook_data = &bytes;
+  request.hook = UseStack;
+  const SpawnFailure failure = FailureOf(request);
+  EXPECT_EQ(failure.step, SpawnFailure::Step::kHook);
+  EXPECT_EQ(failure.errno_value, ECANCELED);
+}
+
+TEST_F(SpawnTest, ChildThatOverflowsItsStackEndsAtTheGuardPage) {
+  size_t bytes = 64 * 1024 + static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 2;
+  SpawnRequest request = Shell(":");
+  request.hook_data = &bytes;
+  request.hook = UseStack;
+  SpawnResult result = spawner_->Spawn(request);
+  ASSERT_TRUE(std::holds_alternative<SpawnedProcess>(result));
+  int status = 0;
+  waitpid(std::get<SpawnedProcess>(result).pid, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
 TEST_F(SpawnTest, TheHookRunsInTheChildAndWhatItWritesIsSeenHere) {
   struct Seen {
     pid_t pid = 0;

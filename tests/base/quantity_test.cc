@@ -35,6 +35,7 @@ TEST(Quantity, ReadsEveryFormThatKubernetesWrites) {
       {"1.000000000000000000000000000", 1000},
       {"1000000n", 1},
       {"1000u", 1},
+      {"0.007812500000000000000Ei", (int64_t{8} << 50) * 1000},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(Milli(c.text), c.milli) << c.text;
@@ -53,7 +54,9 @@ TEST(Quantity, RefusesWhatIsNoQuantity) {
 
 TEST(Quantity, RefusesWhatDoesNotFitInsteadOfWrapping) {
   for (const char* text :
-       {"2E", "9Ei", "9Pi", "8.1Pi", "1e30", "1e99", "99999999999999999999", "9007199254740993"}) {
+       {"2E", "9Ei", "9Pi", "8.1Pi", "1e30", "1e99", "99999999999999999999", "9007199254740993",
+        "9999999999999999999Ei", "9999999999999999999e99", "9999999999999999999E",
+        "0.9999999999999999999Ei", "170141183460469231e21"}) {
     const Result<Quantity> quantity = Quantity::Parse(text);
     ASSERT_FALSE(quantity.ok()) << text;
     EXPECT_EQ(quantity.error().kind, ErrorKind::kTooLarge) << text;

@@ -34,7 +34,7 @@ PlacedMemory::PlacedMemory(size_t bytes)
   void* raw = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return;
   raw_ = static_cast<char*>(raw);
-  char* begin = raw_ + 4096;
+  char* begin = raw_ + 1;  // leaves a page in front, whatever its size
   begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   if (mprotect(begin, bytes_, PROT_READ | PROT_WRITE) == 0) begin_ = begin;
 }

@@ -1,5 +1,5 @@
 // SecondClock: what core::Standstill compares CLOCK_BOOTTIME with on this machine. The processor's
-// time-stamp counter where the kernel holds it to be steady, else the time of day.
+// counter (x86-64, arm64) if the kernel holds it to be steady, else the time of day.
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_SECOND_CLOCK_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_SECOND_CLOCK_H_
 

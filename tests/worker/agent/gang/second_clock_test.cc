@@ -25,6 +25,25 @@ TEST(SecondClock, IsTheCounterWhereTheKernelHoldsItToBeSteady) {
   EXPECT_EQ(WitnessOf("", ""), Witness::kTimeOfDay);
 }
 
+TEST(SecondClock, IsTheGenericTimerOnArm64) {
+  const std::string cpuinfo =
+      "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd evtstrm cpuid\n";
+  EXPECT_EQ(WitnessOf(cpuinfo, "arch_sys_counter \n"), Witness::kCounter);
+  EXPECT_EQ(WitnessOf(cpuinfo, "timer \n"), Witness::kTimeOfDay)
+      << "the kernel does not use the generic timer";
+}
+
+TEST(SecondClock, CounterNeverRunsBackwards) {
+  int64_t last = ReadClocks(Witness::kCounter).witness;
+  const int64_t first = last;
+  for (int i = 0; i < 1000; ++i) {
+    const int64_t now = ReadClocks(Witness::kCounter).witness;
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  EXPECT_GT(last, first);
+}
+
 TEST(SecondClock, ShowsNoStandstillOfAMachineThatRuns) {
   for (const Witness witness : {Witness::kCounter, Witness::kTimeOfDay, FindWitness()}) {
     core::Standstill standstill(witness, ReadClocks(witness));
