@@ -1,5 +1,7 @@
 """Nodes that only pretend: kwok keeps them Ready and their pods Running."""
 
+from architecture import ARCHITECTURE
+
 CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", "nvidia.com/gpu": "8"}
 ZONES = 4
 
@@ -14,7 +16,7 @@ def manifests(count):
                 "annotations": {"kwok.x-k8s.io/node": "fake"},
                 "labels": {
                     "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-                    "kubernetes.io/arch": "amd64",
+                    "kubernetes.io/arch": ARCHITECTURE,
                     "topology.kubernetes.io/zone": f"zone-{index % ZONES}",
                 },
             },

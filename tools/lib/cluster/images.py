@@ -9,6 +9,8 @@ import json
 import pathlib
 import tarfile
 
+from architecture import ARCHITECTURE
+
 BUSYBOX = "lockstep.test/busybox:1"
 APPLETS = ["sh", "sleep", "cat", "echo", "wget", "timeout", "nslookup", "httpd", "ls", "touch",
            "kill"]
@@ -19,7 +21,7 @@ def write_busybox(archive):
     layer = _tar([("bin/busybox", pathlib.Path("/bin/busybox").read_bytes())],
                  [(f"bin/{applet}", "busybox") for applet in APPLETS])
     config = json.dumps({
-        "architecture": "amd64", "os": "linux",
+        "architecture": ARCHITECTURE, "os": "linux",
         "config": {"Cmd": ["/bin/sleep", "infinity"], "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},
     }).encode()
