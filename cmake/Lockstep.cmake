@@ -22,7 +22,9 @@ set(OPENSSL_USE_STATIC_LIBS ON)
 # tools/deps builds prometheus-cpp, under a name that follows from the recipe.
 file(SHA256 ${CMAKE_CURRENT_SOURCE_DIR}/tools/lib/prometheus-cpp LOCKSTEP_PROMETHEUS)
 string(SUBSTRING ${LOCKSTEP_PROMETHEUS} 0 12 LOCKSTEP_PROMETHEUS)
-if(DEFINED ENV{XDG_CACHE_HOME})
+if(LOCKSTEP_ARM64) # cmake/arm64.cmake
+  list(APPEND CMAKE_PREFIX_PATH ${LOCKSTEP_ARM64}/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+elseif(DEFINED ENV{XDG_CACHE_HOME})
   list(APPEND CMAKE_PREFIX_PATH $ENV{XDG_CACHE_HOME}/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
 else()
   list(APPEND CMAKE_PREFIX_PATH $ENV{HOME}/.cache/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
@@ -60,7 +62,8 @@ target_link_options(lockstep_options INTERFACE
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
     -fstack-protector-strong -D_FORTIFY_SOURCE=3
-    $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection>)
+    $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection>
+    $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>:-mbranch-protection=standard>)
   target_link_options(lockstep_options INTERFACE -Wl,-z,relro,-z,now)
 endif()
 if(LOCKSTEP_SANITIZE)
