@@ -96,15 +96,15 @@ def programs(tmp_path):
     folder.mkdir()
     (folder / "sample.cc").write_text(GOOGLETEST)
 
-    def make(name, *options, label="unit"):
-        program = folder / "sample_test"
+    def make(name, *options, label="unit", emulator=""):
+        build = folder / "build"
+        (build / "bin").mkdir(parents=True)
+        program = build / "bin/sample_test"
         if name != "MISSING":
             subprocess.run(["clang++-19", "-O0", f"-D{name}", f'-DMARKS="{folder}"', *options,
                             folder / "sample.cc", "-o", program, "-lgtest", "-lgtest_main"], check=True)
-        build = folder / "build"
-        build.mkdir()
         (build / "CTestTestfile.cmake").write_text(
-            f'add_test(sample "{program}")\n'
+            f'add_test(sample {emulator} "{program}")\n'
             f'set_tests_properties(sample PROPERTIES LABELS "{label}" TIMEOUT 5'
             f' WORKING_DIRECTORY "{folder}")\n')
         return GoogleTests("sample", build, [])
@@ -145,6 +145,14 @@ def test_suites_are_added_up_and_skipped_tests_are_not_passed(tmp_path, python_s
     assert passed and lines[:2] == [
         "sample: 1 passed, 0 failed", "sample: 1 passed, 0 failed, 1 skipped"]
     assert lines[-1] == "2 passed, 0 failed"
+
+
+def test_tests_of_a_program_that_an_emulator_runs_count_and_run_again_one_by_one(tmp_path, programs):
+    suite = programs("ALWAYS", emulator="/usr/bin/env EMULATED=1")
+    assert suite.names() == {"sample": "bin/sample_test"}
+    passed, lines, flaky = run_all(tmp_path, suite)
+    assert not passed and lines[-1] == "2 passed, 1 failed"
+    assert [each.failure.name for each in flaky] == ["sample: Mixed.FailsOnce"]
 
 
 def test_a_failure_in_a_fixtures_end_runs_again(tmp_path, python_suite):

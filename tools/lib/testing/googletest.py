@@ -36,12 +36,9 @@ class GoogleTests:
 
     def names(self):
         """Name -> its program in the build folder; "" for a test that is no program of the build."""
-        def in_build(command):
-            path = pathlib.Path(command[0]) if command else self._build.parent
-            return str(path.relative_to(self._build)) if self._build in path.parents else ""
-
-        return {name: in_build(each["command"])
-                for name, each in self._programs(*self._select).items()}
+        return {name: str(path.relative_to(self._build)) if self._build in path.parents else ""
+                for name, each in self._programs(*self._select).items()
+                for path in [self._program_of(each["command"])]}
 
     def only(self, names):
         """Leaves out all other tests."""
@@ -89,6 +86,11 @@ class GoogleTests:
         passed = PASSED.search(log.read_text(errors="replace"))
         return code == 0 and bool(passed) and int(passed[1]) > 0
 
+    def _program_of(self, command):
+        """What a command of ctest runs. An emulator comes before the program of another architecture."""
+        words = [pathlib.Path(word) for word in command] or [pathlib.Path()]
+        return next((word for word in words if self._build in word.parents), words[0])
+
     def _programs(self, *select):
         """Name -> command, folder, timeout in seconds, labels and environment, as ctest knows them."""
         shown = subprocess.run(["ctest", "--test-dir", str(self._build), *select,
@@ -108,7 +110,7 @@ class GoogleTests:
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             name, known = case.get("name"), programs[case.get("name")]
             outcome.slowest.append((float(case.get("time") or 0), f"            {self.suite}: {name}"))
-            command = pathlib.Path(known["command"][0] if known["command"] else "")
+            command = self._program_of(known["command"])
             tests = _tests(details / f"{command.name}.json")
             failed = case.find("failure") is not None or case.find("skipped") is not None
             # GoogleTest's own main writes the file; another command has no tests inside.
