@@ -81,7 +81,7 @@ bool ConvertLauncher(const std::vector<std::string>& command, const Size& size,
   } else if (launcher == "horovodrun") {
     ConvertHorovodrun(arguments, size, builder);
   } else if (core::IsMpirun(launcher)) {
-    ConvertMpirun(arguments, size, builder);
+    ConvertMpirun(command[0], arguments, size, builder);
   } else {
     return false;
   }

@@ -17,14 +17,20 @@ constexpr std::string_view kOfHorovod =
     "write it into env by Horovod's own variable, as HOROVOD_FUSION_THRESHOLD.";
 constexpr std::string_view kPerPlace =
     "it says how many processes run where: write numMachines and processesPerMachine.";
+constexpr std::string_view kOwnNodes = "machines are nodes that Kubernetes chooses.";
+constexpr std::string_view kDebugger = "`kubectl lockstep debug` shows where every rank stands.";
 constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
+
+constexpr std::string_view kNoInput = "no rank reads standard input.";
+constexpr std::string_view kInImage = "the program stands in the image.";
 
 constexpr auto kMpirun = std::to_array<KnownOption>({
     {"np n c", 1, kUsed},
     {"npernode N ppn perhost ranks-per-node", 1, kUsed},
     {"map-by", 1, kUsed},
     {"host H hosts", 1, kUsed},
-    {"hostfile machinefile f", 1, kUsed},
+    {"hostfile machinefile f default-hostfile", 1, kUsed},
+    {"gpus-per-proc", 1, kUsed},
     {"x", 1, kUsed},
     {"env genv", 2, kUsed},
     {"wdir wd", 1, kUsed},
@@ -32,7 +38,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"genvall envall genvnone envnone", 0, kNothing},
     {"mca gmca", 2, kUsed},
     {"pmca prtemca", 2, kUsed},
-    {"tune am", 1, kOfMpirun},
+    {"tune am personality membind memory-alloc-kinds", 1, kOfMpirun},
     {"prefix", 1, "the program and its libraries stand in the image."},
     {"path", 1, "the program and its libraries stand in the image."},
     {"bind-to", 1, kOfMpirun},
@@ -42,10 +48,18 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"bind-to-core bind-to-socket bind-to-none", 0, kOfMpirun},
     {"cpus-per-proc cpus-per-rank", 1, "write resourcesPerProcess.cpu."},
     {"npersocket ppr", 1, kPerPlace, true},
-    {"rr grr", 0, kPerPlace, true},
+    {"rr grr nolocal skip-launch-node", 0, kPerPlace, true},
+    {"rankmap", 1, kPerPlace, true},
     {"cpu-set cpu-list", 1, kOfMpirun},
-    {"report-bindings display-map display-allocation display-devel-map", 0, kOfMpirun},
-    {"display", 1, kOfMpirun},
+    {"report-bindings display-map display-allocation display-devel-map display-devel-allocation "
+     "display-diffable-map display-topo show-progress get-stack-traces report-state-on-timeout "
+     "report-child-jobs-separately index-argv-by-rank profile",
+     0, kOfMpirun},
+    {"display report-pid report-uri report-events", 1, kOfMpirun},
+    {"set-cwd-to-session-dir", 0, "a rank begins in workingDir, and has a TMPDIR of its own."},
+    {"do-not-launch", 0, kNotHere},
+    {"max-vm-size", 1, kOwnNodes},
+    {"order-nodes", 1, kOwnNodes},
     {"rankfile rf", 1, kPerPlace, true},
     {"oversubscribe nooversubscribe use-hwthread-cpus", 0, kNothing},
     {"allow-run-as-root", 0, kNothing},
@@ -53,22 +67,35 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
      kNothing},
     {"output-filename outfile-pattern output errfile-pattern", 1, kOutput},
     {"xml", 0, kOutput},
-    {"stdin s", 1, "no rank reads standard input."},
+    {"prepend-pattern", 1, kOutput},
+    {"stdin", 1, kNoInput},
+    {"s", kRanksMayFollow, kNoInput},
     {"timeout", 1, "write activeDeadlineSeconds."},
     {"bootstrap launcher rmk", 1, kNoNetwork},
     {"bootstrap-exec launcher-exec", 1, kNoNetwork},
-    {"iface", 1, kNoNetwork},
-    {"plm-rsh-agent", 1, kNoNetwork},
-    {"novm", 0, kNothing},
+    {"iface nameserver ompi-server", 1, kNoNetwork},
+    {"plm-rsh-agent launch-agent hnp", 1, kNoNetwork},
+    {"enable-x disable-x pmi-port fwd-mpirun-port do-not-resolve disable-hostname-propagation dvm "
+     "hybrid-hosts enable-instant-on-support use-regexp",
+     0, kNoNetwork},
+    {"novm noprefix", 0, kNothing},
+    {"debug debug-devel debug-daemons debug-daemons-file tv leave-session-attached "
+     "output-proctable",
+     0, kDebugger},
+    {"debugger", 1, kDebugger},
+    {"disable-recovery", 0, kNothing},
     {"disable-auto-cleanup enable-recovery continuous", 0,
      "when a rank dies the whole gang restarts in place (failurePolicy)."},
     {"max-restarts", 1, "write failurePolicy.maxRestarts, which counts the job's restarts."},
     {"configfile app", 1, "several programs in one job are not there: one TrainingJob each.", true},
-    {"preload-files preload-file-dest-dir", 1, "files stand in the image or on volumes."},
-    {"preload-binary", 0, "the program stands in the image."},
+    {"preload-files preload-file-dest-dir cartofile cf", 1,
+     "files stand in the image or on volumes."},
+    {"preload-binary", 0, kInImage},
     {"pernode", 0, kUsed},
     {"usize universe-size", 1, kOfMpirun},
-    {"localhost localroot", 0, kNothing},
+    {"localhost", 1, kNothing},
+    {"demux topolib", 1, kNothing},
+    {"localroot", 0, kNothing},
     {"info version V help h", 0, kNothing},
     {"print-rank-map print-all-exitcodes", 0, kOfMpirun},
 });
@@ -223,12 +250,16 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
     ReadParameter(option, builder);
   } else if (name == "wdir") {
     builder.job.spec.working_dir = option.value;
+  } else if (name == "gpus-per-proc" && option.value != "auto") {
+    const auto gpus = CountOf(option, {}, builder, 0);
+    builder.job.spec.resources_per_process.gpu = static_cast<int>(gpus.value_or(0));
   }
 }
 
 }  // namespace
 
-void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
+void ConvertMpirun(const std::string& program, const std::vector<std::string>& arguments, Size size,
+                   JobBuilder& builder) {
   const size_t said_by_others = builder.error_count();
   const CommandLine line =
       ReadLauncherOptions(arguments, {"mpirun", Style::kWords, kMpirun}, {}, builder);
@@ -247,7 +278,7 @@ void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuil
   SetProgram(line, {.no_python = true}, builder);
   builder.RemarkNoGpus("mpirun");
   core::Spec& spec = builder.job.spec;
-  std::vector<std::string> launcher = {"mpirun"};
+  std::vector<std::string> launcher = {program};
   if (size.total || size.per_machine) {
     launcher.insert(launcher.end(), {"-np", std::to_string(core::WorldSize(spec))});
   }

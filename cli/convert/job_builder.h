@@ -116,8 +116,10 @@ void ConvertTorchrun(const std::vector<std::string>& arguments, const std::strin
 void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const std::string& python,
                              const FileReader& read, JobBuilder& builder);
 
-// `size`: what surrounds the launcher says, as a batch job's nodes and tasks.
-void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder);
+// `program`: the launcher's name or path, which the job goes on calling. `size`: what surrounds the
+// launcher says, as a batch job's nodes and tasks.
+void ConvertMpirun(const std::string& program, const std::vector<std::string>& arguments, Size size,
+                   JobBuilder& builder);
 void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder);
 void ConvertDeepSpeed(const std::vector<std::string>& arguments, const std::string& python,
                       Size size, JobBuilder& builder);

@@ -134,9 +134,17 @@ class Reader {
     return !argparse || word.size() < 2 || word[0] != '-' || ParseNumber<int64_t>(word);
   }
 
+  // Whether the next word is one rank, some ranks (0,2-4), all or none.
+  bool RanksFollow() const {
+    const std::string_view next = at_ < words_.size() ? words_[at_] : std::string_view();
+    return IsOneOf(next, {"all", "none"}) ||
+           (!next.empty() && next.find_first_not_of("0123456789,-") == std::string_view::npos);
+  }
+
   bool TakeWords(const KnownOption& known, const std::string& said) {
+    const int values = known.values == kRanksMayFollow ? (RanksFollow() ? 1 : 0) : known.values;
     std::string value;
-    for (int i = 0; i < known.values; ++i) {
+    for (int i = 0; i < values; ++i) {
       if (at_ == words_.size() || !IsValue(words_[at_])) {
         builder_.Error(said, position_,
                        at_ == words_.size() ? "its value is missing: the command ends here"

@@ -40,6 +40,8 @@ inline constexpr std::string_view kNothing = "";  // has no meaning here: droppe
 
 // KnownOption::values of one that has a value only where it is attached: -K1, --exclusive=user.
 inline constexpr int kAttached = -1;
+// Of -s, which ranks follow in Intel MPI (--stdin), and none in Open MPI (--preload-binary).
+inline constexpr int kRanksMayFollow = -2;
 
 // Why options are dropped, where several launchers have them.
 inline constexpr std::string_view kBinding =
@@ -56,7 +58,7 @@ inline constexpr std::string_view kNotHere = "nothing here is like it.";
 
 struct KnownOption {
   std::string_view names;   // without dashes, blanks between them; the first is Option::name
-  int values;               // words that follow, 0 to 2, or kAttached
+  int values;               // words that follow, 0 to 2, or one of the above
   std::string_view remark;  // kUsed, kNothing, or the end of "--name value is not carried over: "
   bool sizes = false;       // may decide how many processes run: its remark is a warning
 };

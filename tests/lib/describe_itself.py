@@ -12,7 +12,8 @@ if __name__ == "__main__":
     umask = os.umask(0)
     os.umask(umask)
     folder = pathlib.Path(os.environ["DESCRIBE_TO"])
-    (folder / f"{os.getpid()}.json").write_text(json.dumps({
+    # Two machines may give the same number to a process.
+    (folder / f"{os.urandom(8).hex()}.json").write_text(json.dumps({
         "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(),
         "umask": umask, "executable": os.path.realpath(sys.executable),
         "limits": {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))

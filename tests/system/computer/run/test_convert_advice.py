@@ -4,8 +4,9 @@ import re
 
 import pytest
 import yaml
+from launches import remarks
 from paths import ROOT
-from test_convert_corpus import convert, lockstep, remarks
+from test_convert_corpus import convert, lockstep
 
 # (words of the advice, a source that gets it, what it says: fields of spec, or another source).
 N2 = "#SBATCH -N 2\n"

@@ -8,12 +8,12 @@
     error: TEXT                    the source is refused
 """
 
-import re
 import shlex
 import subprocess
 
 import pytest
 import yaml
+from launches import remarks
 from paths import ROOT
 from tls import binary
 
@@ -39,12 +39,6 @@ def convert(source):
     if source.startswith("$ "):
         return lockstep("convert", "--", *shlex.split(source[2:]))
     return lockstep("convert", "-", text=source)
-
-
-def remarks(text):
-    """The comments of a converted job, each on one line."""
-    comments = [line for line in text.splitlines() if line.startswith("#")]
-    return re.sub(r"\n#   ", " ", "\n".join(comments)).splitlines()
 
 
 def with_image(text):
