@@ -36,14 +36,16 @@ Error NoFile(const std::string& path, mode_t mode) {
 using Fill = std::function<Status(int fd, const std::string& name)>;
 
 Status WriteTemporary(const std::string& path, const WriteOptions& options, const Fill& fill) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                         options.mode.value_or(kDefaultMode)));
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                   options.mode.value_or(kDefaultMode)));
   if (!fd.valid()) return ErrnoError("making " + path, errno);
   if (Status filled = fill(fd.get(), path); !filled.ok()) return filled;
   if (options.mode && fchmod(fd.get(), *options.mode) != 0) {
     return ErrnoError("setting the mode of " + path, errno);
   }
   if (options.durable && fsync(fd.get()) != 0) return ErrnoError("syncing " + path, errno);
+  // A network file system may report only here that there is no space.
+  if (close(fd.release()) != 0) return ErrnoError("writing " + path, errno);
   return {};
 }
 

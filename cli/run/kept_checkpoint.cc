@@ -59,10 +59,17 @@ Result<KeptCheckpoint> KeepCheckpoint(const std::string& run_folder, uint32_t ma
   }
   std::string folder = (fs::path(run_folder).parent_path() / "lockstep-kept-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return ErrnoError("making " + folder, errno);
+  const auto place = [&folder](uint32_t machine) {
+    return fs::path(folder) / ("machine-" + std::to_string(machine));
+  };
   for (const auto& [machine, part] : newest->second) {
     std::error_code error;
-    fs::rename(part, fs::path(folder) / ("machine-" + std::to_string(machine)), error);
-    if (error) return Error::Unavailable("moving " + part.string() + ": " + error.message());
+    fs::rename(part, place(machine), error);
+    if (!error) continue;
+    std::error_code ignored;
+    for (const auto& [moved, from] : newest->second) fs::rename(place(moved), from, ignored);
+    fs::remove(folder, ignored);
+    return Error::Unavailable("moving " + part.string() + ": " + error.message());
   }
   const std::string name = newest->second.begin()->second.filename();
   return KeptCheckpoint{std::move(folder), name.substr(name.find('.') + 1)};

@@ -40,7 +40,10 @@ Status LastMessage::WriteFile(std::string_view text) const {
     return Error::Unavailable("the last message could not be written: " + path_ +
                               " could not be opened when the agent started");
   }
-  return WriteAll(file_.get(), text, "the last message to " + path_);
+  Status written = WriteAll(file_.get(), text, "the last message to " + path_);
+  // Half a message is none: the operator then decides by what it heard, or by the exit code.
+  if (!written.ok()) static_cast<void>(ftruncate(file_.get(), 0));
+  return written;
 }
 
 }  // namespace lockstep::agent

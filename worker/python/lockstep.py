@@ -448,5 +448,8 @@ def _write_hint(final: str) -> None:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(os.path.relpath(final, root) + "\n")
         os.replace(temporary, os.path.join(root, "LATEST"))
-    except OSError:
-        pass  # the checkpoint itself is in place
+    except OSError:  # the checkpoint itself is in place
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass

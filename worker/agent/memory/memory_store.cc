@@ -105,7 +105,10 @@ void MemoryStore::BeginGeneration() {
   const std::string old = folder_ + "/old-" + std::to_string(++era_);
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  fs::rename(writing_, old, ignored);
+  std::error_code kept;
+  fs::rename(writing_, old, kept);
+  // The next generation never finds what an earlier one wrote, even if the move finds no room.
+  if (kept) RemoveTree(writing_);
   fs::create_directories(writing_, ignored);
   Remove(old);
 }

@@ -130,13 +130,12 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid() && errno == EEXIST) return Error::Conflict(path.string() + " exists already");
   if (!fd.valid()) return ErrnoError("creating " + path.string(), errno);
-  auto size = static_cast<ssize_t>(text.size());
-  if (write(fd.get(), text.data(), text.size()) != size || fsync(fd.get()) != 0) {
-    const int error = errno;
-    unlink(path.c_str());  // nothing began by it, and its successor would find it damaged
-    return ErrnoError("writing " + path.string(), error);
-  }
-  return SyncFolder(path.parent_path());
+  Status written = WriteAll(fd.get(), text, path.string());
+  if (written.ok() && fsync(fd.get()) != 0) written = ErrnoError("writing " + path.string(), errno);
+  if (written.ok()) written = SyncFolder(path.parent_path());
+  // Nothing began by it, and its successor would find it damaged.
+  if (!written.ok()) unlink(path.c_str());
+  return written;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "base/folder.h"
 #include "base/process.h"
+#include "worker/trainer/report/append.h"
 #include "worker/trainer/report/crc32c.h"
 
 namespace lockstep::trainer {
@@ -26,6 +27,7 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr size_t kFlushBytes = size_t{64} << 10;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr const char* kUntilThen = "; TensorBoard will lack steps until its volume takes them";
 
 // Protocol Buffers' encoding: https://protobuf.dev/programming-guides/encoding.
 enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -113,7 +115,7 @@ int64_t LastSecond(const std::string& dir) {
 
 Error FileError(const std::string& what, const std::string& path, int code) {
   return Error::Unavailable(what + " " + path + ": " + std::generic_category().message(code) +
-                            "; TensorBoard will lack steps until its volume takes them");
+                            kUntilThen);
 }
 
 }  // namespace
@@ -174,21 +176,9 @@ Status EventFile::Scalars(int64_t step, double wall_time, std::span<const Scalar
 }
 
 Status EventFile::Flush() {
-  std::string bytes = std::exchange(unwritten_, {});
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    ssize_t put = write(fd_, rest.data(), rest.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) {
-      int code = errno;
-      // A reader stops at half a record.
-      if (ftruncate(fd_, size_) != 0) size_ = lseek(fd_, 0, SEEK_END);
-      return FileError("writing", path_, code);
-    }
-    rest.remove_prefix(static_cast<size_t>(put));
-  }
-  size_ += static_cast<int64_t>(bytes.size());
-  return {};
+  Status written = AppendWhole(fd_, std::exchange(unwritten_, {}), path_);
+  if (written.ok()) return written;
+  return Error::Unavailable(written.error().message + kUntilThen);
 }
 
 }  // namespace lockstep::trainer

@@ -50,7 +50,6 @@ class EventFile {
   int fd_;
   std::string path_;
   std::string unwritten_;
-  int64_t size_ = 0;  // whole records in the file
 };
 
 }  // namespace lockstep::trainer

@@ -1,6 +1,9 @@
 #include "worker/trainer/run/checkpoint_line.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -110,6 +113,32 @@ std::vector<std::string> StepsIn(const std::string& folder) {
   return found;
 }
 
+// Renames `folder` to `final`. A checkpoint there, of an earlier run that was told to start over,
+// stays until the new one has its name.
+Status Place(const std::string& folder, const std::string& final) {
+  std::error_code ignored;
+  const auto problem = [&] { return ErrnoError("cannot move " + folder + " to " + final, errno); };
+  if (!fs::exists(final, ignored)) {
+    return std::rename(folder.c_str(), final.c_str()) == 0 ? Status() : problem();
+  }
+  if (renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
+    fs::remove_all(folder, ignored);
+    return {};
+  }
+  // Network file systems exchange no names.
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return problem();
+  const std::string former = folder + ".former";
+  fs::remove_all(former, ignored);
+  if (std::rename(final.c_str(), former.c_str()) != 0) return problem();
+  if (std::rename(folder.c_str(), final.c_str()) != 0) {
+    const Status failed = problem();
+    std::rename(former.c_str(), final.c_str());
+    return failed;
+  }
+  fs::remove_all(former, ignored);
+  return {};
+}
+
 // For people: nothing reads it.
 void WriteHint(const fs::path& root, const fs::path& final) {
   const Status ignored =
@@ -177,8 +206,6 @@ Result<std::string> CheckpointLine::Commit(const std::string& folder) const {
   } else {
     name = name.substr(name.find(kStep));
     final = fs::path(options_.folder) / name;
-    std::error_code error;
-    fs::remove_all(final, error);  // of an earlier run that was told to start over
   }
   Result<std::string> moved = MoveTo(folder, final);
   if (!moved.ok()) return moved;
@@ -189,9 +216,8 @@ Result<std::string> CheckpointLine::Commit(const std::string& folder) const {
 
 Result<std::string> CheckpointLine::MoveTo(const std::string& folder,
                                            const std::string& final) const {
-  if (std::rename(folder.c_str(), final.c_str()) != 0) {
-    return ErrnoError("cannot move " + folder + " to " + final, errno);
-  }
+  const Status placed = Place(folder, final);
+  if (!placed.ok()) return placed.error();
   Status synced = SyncFolder(fs::path(final).parent_path());
   if (!synced.ok()) return synced.error();
   return final;

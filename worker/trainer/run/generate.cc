@@ -90,8 +90,8 @@ Result<std::string> GoOn(const GenerateOptions& options, TokenReader& model,
 Status Print(const GenerateOptions& options, const std::string& texts) {
   if (options.output.empty()) {
     std::fwrite(texts.data(), 1, texts.size(), stdout);
-    std::fflush(stdout);
-    return {};
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+    return Error::Unavailable("the text could not be written to standard output");
   }
   std::ofstream file(options.output, std::ios::trunc);
   file << texts;

@@ -1,6 +1,14 @@
 #include "worker/trainer/run/reporter.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "worker/trainer/report/append.h"
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
@@ -28,16 +36,28 @@ Status Reporter::Open(const Options& options, AgentLink& agent) {
     return {};
   }
   if (name.empty()) return {};
-  metrics_.open(name, std::ios::app);
-  if (!metrics_) return Error::Invalid("cannot write " + name);
+  metrics_.reset(open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!metrics_.valid()) {
+    return Error::Invalid("cannot write " + name + ": " + std::strerror(errno));
+  }
+  metrics_path_ = std::move(name);
   return {};
+}
+
+void Reporter::WriteMetrics(const std::string& line) {
+  if (!metrics_.valid()) return;
+  const Status written = AppendWhole(metrics_.get(), line + "\n", metrics_path_);
+  if (!written.ok() && !metrics_lost_) {
+    Warn("figures are left out of the file: " + written.error().message);
+  }
+  metrics_lost_ = !written.ok();
 }
 
 void Reporter::Tell(const StepRecord& record, const Numbers& more, bool stopping) {
   Numbers numbers = ForAgent(record);
   numbers.insert(numbers.end(), more.begin(), more.end());
   agent_->Report(numbers);
-  if (metrics_.is_open()) metrics_ << Json(record) << std::endl;
+  WriteMetrics(Json(record));
   if (!first()) return;
   scalars_->Add(record.step, ForTensorBoard(record));
   const bool due = options_.log_every > 0 && record.step % options_.log_every == 0;
@@ -48,7 +68,7 @@ void Reporter::Tell(const StepRecord& record, const Numbers& more, bool stopping
 
 void Reporter::Tell(const Validation& validation) {
   agent_->Report(ForAgent(validation));
-  if (metrics_.is_open()) metrics_ << Json(validation) << std::endl;
+  WriteMetrics(Json(validation));
   if (!first()) return;
   scalars_->Add(validation.step, ForTensorBoard(validation));
 }

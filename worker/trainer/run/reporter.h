@@ -4,11 +4,11 @@
 #define LOCKSTEP_WORKER_TRAINER_RUN_REPORTER_H_
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/scalars.h"
 #include "worker/trainer/run/step_record.h"
@@ -40,10 +40,15 @@ class Reporter {
 
  private:
   bool first() const { return options_.rank == 0; }
+  // A line of the file, if there is one. A full disk costs lines, and the file goes on once there
+  // is room.
+  void WriteMetrics(const std::string& line);
 
   Options options_;
   AgentLink* agent_ = nullptr;
-  std::ofstream metrics_;
+  std::string metrics_path_;
+  UniqueFd metrics_;
+  bool metrics_lost_ = false;  // the last line was, which is said once
   std::optional<Scalars> scalars_;
   Time alive_{};
 };

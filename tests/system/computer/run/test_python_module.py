@@ -253,3 +253,25 @@ def test_program_ends_with_its_own_code_if_agent_does_not_answer(path):
     assert run("print('trained')", path, **generation) == "trained"  # nobody listens
     listener.listen()
     assert run("print('trained')", path, **generation) == "trained"  # nobody answers
+
+
+HINT = """
+import errno, os
+def full(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+os.replace = full
+"""
+
+
+def test_latest_stays_the_former_one_without_a_file_beside_it_if_the_disk_is_full(tmp_path):
+    final = tmp_path / "checkpoints/2-5/000003.step-1200"
+    source = tmp_path / "checkpoints/2-5/step-1200"
+    source.mkdir(parents=True)
+    (tmp_path / "LATEST").write_text("the former one\n")
+    path = str(tmp_path / "agent.sock")
+    Agent(path, lambda message: json.dumps({"id": message["id"], "ok": True, "final": str(final)})
+          .encode() + b"\n" if "commit" in message else None)
+    assert run(HINT + f"print(lockstep.commit({str(source)!r}))", path) == str(final)
+    assert final.is_dir()
+    assert (tmp_path / "LATEST").read_text() == "the former one\n"
+    assert sorted(os.listdir(tmp_path)) == ["LATEST", "agent.sock", "checkpoints"]
