@@ -19,7 +19,7 @@ constexpr std::string_view kWhen = "jobs begin when their machines are there; `s
 constexpr std::string_view kOwner = "who submits is the cluster's business.";
 
 constexpr std::string_view kEnvironment = "a job's environment stands in its env alone.";
-constexpr std::string_view kInImage = "it belongs into the image or the command.";
+constexpr std::string_view kInImageOrCommand = "it belongs into the image or the command.";
 constexpr std::string_view kPerSocket =
     "nodes decide how many processes that makes: write numMachines and processesPerMachine.";
 
@@ -105,8 +105,8 @@ constexpr auto kSrun = std::to_array<KnownOption>({
     {"pty", kAttached, kNothing},
     {"no-allocate Z", 0, kOwner},
     {"preserve-env E", 0, kEnvironment},
-    {"task-prolog task-epilog prolog epilog", 1, kInImage},
-    {"bcast send-libs", kAttached, kInImage},
+    {"task-prolog task-epilog prolog epilog", 1, kInImageOrCommand},
+    {"bcast send-libs", kAttached, kInImageOrCommand},
     {"relative r threads T treewidth slurmd-debug bcast-exclude", 1, kNotHere},
     {"compress resv-ports", kAttached, kNothing},
     {"het-group", 1, "unequal parts of one job are not there: write one TrainingJob each.", true},
