@@ -20,6 +20,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/kernel.h"
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 // The C library's own name for clone(): ThreadSanitizer's wrapper takes any clone for a fork.
@@ -100,7 +102,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void
     if (dup2(plan->extra_fds[i], kFirstExtraFd + i) < 0) return Fail(plan, "dup2", errno);
   }
   // This process's own descriptors are close-on-exec already; the call is for those it inherited.
-  // Kernels before 5.11 lack it.
+  // A sandbox may refuse it (base/kernel.h).
   syscall(SYS_close_range, kFirstExtraFd + plan->extra_count, ~0U, CLOSE_RANGE_CLOEXEC);
   if (plan->working_directory != nullptr && chdir(plan->working_directory) != 0) {
     return Fail(plan, "chdir", errno);
@@ -217,6 +219,7 @@ bool SpawnFailure::not_found() const {
 }
 
 Result<std::unique_ptr<Spawner>> Spawner::Create() {
+  if (Status status = CheckKernel(); !status.ok()) return status.error();
   std::unique_ptr<Spawner> spawner(new Spawner);
   spawner->null_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!spawner->null_.valid()) {
