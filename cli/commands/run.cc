@@ -22,6 +22,7 @@
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
 #include "cli/run/nodes.h"
+#include "cli/run/other_python.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/plan/plan.h"
@@ -123,6 +124,11 @@ void FitToNodes(core::Spec* spec) {
 void ShowHints(const core::TrainingJob& job, const Computer& computer, bool hints) {
   const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
   if (!hint.empty() && hints) Say(hint);
+  const char* path = std::getenv("PATH");
+  const Result<std::string> program = OwnProgram();
+  const std::string python =
+      program.ok() ? OtherPythonHint(*program, job.spec.command, path == nullptr ? "" : path) : "";
+  if (!python.empty() && hints) Say(python);
   topology::BindingRequest request = topology::RequestOf(job.spec, OwnEnvironment());
   request.parts = job.spec.num_machines;
   for (const std::string& note : topology::PlanBinding(computer.machine, request).notes) Say(note);
