@@ -13,6 +13,7 @@ from errors import PackageError
 #   run(options)            its work; it raises PackageError if something is wrong.
 COMMANDS = [
     "programs",
+    "wheel",
     "sbom",
     "notice",
     "image",

@@ -20,6 +20,7 @@ PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "
 # Of an architecture: its preset of CMake, and its number in an ELF header (e_machine).
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 MACHINES = {"amd64": 62, "arm64": 183}
+INTERPRETER = 3  # the type of the segment that names a program's loader (PT_INTERP)
 
 
 def version():
@@ -74,10 +75,20 @@ def stage(architecture, build=True):
 
 
 def check_program(path, architecture):
-    """Refuses a program that is missing or of another architecture."""
+    """Refuses a program that is missing, of another architecture or not static."""
+    name = path.relative_to(ROOT)
     if not path.is_file():
-        raise PackageError(f"{path.relative_to(ROOT)} is missing; build it, or leave out --no-build")
+        raise PackageError(f"{name} is missing; build it, or leave out --no-build")
     with path.open("rb") as file:
-        header = file.read(20)
-    if header[:4] != b"\x7fELF" or struct.unpack_from("<H", header, 18)[0] != MACHINES[architecture]:
-        raise PackageError(f"{path.relative_to(ROOT)} is not a program for {architecture}")
+        head = file.read(4096)
+    if head[:5] != b"\x7fELF\x02" or struct.unpack_from("<H", head, 18)[0] != MACHINES[architecture]:
+        raise PackageError(f"{name} is not a program for {architecture}")
+    if INTERPRETER in segment_types(head):
+        raise PackageError(f"{name} is not static; build it with LOCKSTEP_STATIC=ON and LOCKSTEP_HTTP=curl")
+
+
+def segment_types(head):
+    """The type of each segment of a 64-bit ELF file that begins with `head`."""
+    offset, = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    return [struct.unpack_from("<I", head, offset + i * size)[0] for i in range(count)]

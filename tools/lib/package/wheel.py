@@ -1,0 +1,123 @@
+"""Writes a wheel with the programs and the Python modules, one for each architecture.
+
+pip and uv put the programs side by side in the environment's bin/, where `lockstep` looks for
+`lockstep-agent`. The programs are static, so one wheel serves glibc and musl, and every Python 3.
+The same programs and modules give the same bytes.
+"""
+
+import base64
+import hashlib
+import io
+import pathlib
+import tomllib
+import zipfile
+
+import programs
+from errors import PackageError
+
+SUMMARY = "write the Python wheel"
+
+MODULES = programs.ROOT / "worker/python"
+# The operator runs from its image, with the rights that the chart gives it.
+PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix"]
+# Of glibc 2.17 (PEP 599, by both of its names) and of musl 1.1 on. Static programs need neither.
+TAGS = {
+    architecture: [f"py3-none-manylinux_2_17_{machine}", f"py3-none-manylinux2014_{machine}",
+                   f"py3-none-musllinux_1_1_{machine}"]
+    for architecture, machine in {"amd64": "x86_64", "arm64": "aarch64"}.items()
+}
+# A wheel holds no links.
+KUBECTL_PLUGIN = """#!/bin/sh
+exec "$(dirname "$(readlink -f "$0")")/lockstep" "$@"
+"""
+
+
+def add_arguments(parser):
+    programs.add_stage_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR",
+                        help="where to write it (without it: build/dist)")
+
+
+def run(options):
+    project = read_project()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for stage in programs.stage_all(options):
+        print(write_wheel(project, stage, options.out))
+
+
+def read_project():
+    """The table `project` of pyproject.toml, with its modules under `modules`."""
+    document = tomllib.loads((MODULES / "pyproject.toml").read_text())
+    project = document["project"]
+    if project["version"] != programs.version():
+        raise PackageError(f"worker/python/pyproject.toml has version {project['version']}, "
+                           f"CMakeLists.txt has {programs.version()}: write one")
+    return {**project, "modules": document["tool"]["setuptools"]["py-modules"]}
+
+
+def write_wheel(project, stage, out):
+    """Writes the wheel of the programs in `stage`/bin to the folder `out` and returns its path."""
+    name = f"{project['name'].replace('-', '_')}-{project['version']}"
+    tags = TAGS[stage.name]
+    files = list(contents(project, name, stage, tags))
+    files.append((f"{name}.dist-info/RECORD", record(name, files), 0o644))
+    platforms = ".".join(tag.rsplit("-", 1)[1] for tag in tags)
+    path = out / f"{name}-py3-none-{platforms}.whl"
+    path.write_bytes(archive(files))
+    return path
+
+
+def contents(project, name, stage, tags):
+    """(path in the wheel, bytes, mode) of each file but RECORD."""
+    for module in project["modules"]:
+        yield f"{module}.py", (MODULES / f"{module}.py").read_bytes(), 0o644
+    for program in PROGRAMS:
+        yield f"{name}.data/scripts/{program}", (stage / "bin" / program).read_bytes(), 0o755
+    yield f"{name}.data/scripts/kubectl-lockstep", KUBECTL_PLUGIN.encode(), 0o755
+    for text in ("LICENSE", "NOTICE"):
+        if (programs.ROOT / text).exists():
+            yield f"{name}.dist-info/{text}", (programs.ROOT / text).read_bytes(), 0o644
+    yield f"{name}.dist-info/METADATA", metadata(project).encode(), 0o644
+    yield f"{name}.dist-info/WHEEL", wheel_facts(tags).encode(), 0o644
+
+
+def metadata(project):
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {project['name']}",
+        f"Version: {project['version']}",
+        f"Summary: {project['description']}",
+        f"License: {project['license']['text']}",
+        *[f"Classifier: {classifier}" for classifier in project["classifiers"]],
+        f"Requires-Python: {project['requires-python']}",
+        "Description-Content-Type: text/markdown",
+    ]
+    return "\n".join(lines) + "\n\n" + (MODULES / project["readme"]).read_text()
+
+
+def wheel_facts(tags):
+    lines = ["Wheel-Version: 1.0", "Generator: tools/package", "Root-Is-Purelib: false",
+             *[f"Tag: {tag}" for tag in tags]]
+    return "\n".join(lines) + "\n"
+
+
+def record(name, files):
+    def line(path, data):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        return f"{path},sha256={digest},{len(data)}\n"
+
+    rows = "".join(line(path, data) for path, data, _ in files)
+    return (rows + f"{name}.dist-info/RECORD,,\n").encode()
+
+
+def archive(files):
+    """A zip file of (path, bytes, mode), with one date for all, so that its bytes repeat."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+        for path, data, mode in files:
+            info = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            info.create_system = 3  # Unix: the mode counts
+            info.external_attr = (0o100000 | mode) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            zipped.writestr(info, data)
+    return out.getvalue()
