@@ -1,5 +1,5 @@
 // What the commands on clusters are asked to do: the command line, typed. `lockstep` only parses
-// it; kubectl-lockstep carries it out (docs/adr/007-two-programs.md).
+// it; cli/cluster carries it out.
 #ifndef LOCKSTEP_CLI_CLUSTER_COMMAND_H_
 #define LOCKSTEP_CLI_CLUSTER_COMMAND_H_
 

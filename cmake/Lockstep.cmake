@@ -19,16 +19,19 @@ endif()
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
 set(OPENSSL_USE_STATIC_LIBS ON)
 
-# tools/deps builds prometheus-cpp, under a name that follows from the recipe.
-file(SHA256 ${CMAKE_CURRENT_SOURCE_DIR}/tools/lib/prometheus-cpp LOCKSTEP_PROMETHEUS)
-string(SUBSTRING ${LOCKSTEP_PROMETHEUS} 0 12 LOCKSTEP_PROMETHEUS)
+# tools/deps builds these, each under a name that follows from its recipe.
 if(LOCKSTEP_ARM64) # cmake/arm64.cmake
-  list(APPEND CMAKE_PREFIX_PATH ${LOCKSTEP_ARM64}/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+  set(lockstep_cache ${LOCKSTEP_ARM64})
 elseif(DEFINED ENV{XDG_CACHE_HOME})
-  list(APPEND CMAKE_PREFIX_PATH $ENV{XDG_CACHE_HOME}/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+  set(lockstep_cache $ENV{XDG_CACHE_HOME}/lockstep)
 else()
-  list(APPEND CMAKE_PREFIX_PATH $ENV{HOME}/.cache/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+  set(lockstep_cache $ENV{HOME}/.cache/lockstep)
 endif()
+foreach(recipe prometheus-cpp libcurl simdjson)
+  file(SHA256 ${CMAKE_CURRENT_SOURCE_DIR}/tools/lib/${recipe} recipe_sum)
+  string(SUBSTRING ${recipe_sum} 0 12 recipe_sum)
+  list(APPEND CMAKE_PREFIX_PATH ${lockstep_cache}/${recipe}-${recipe_sum})
+endforeach()
 
 # An assert holds its file's name. ccache makes names below the root relative to the build folder
 # (CCACHE_BASEDIR), so these are mapped, too. The namespace keeps ccache from taking an object that

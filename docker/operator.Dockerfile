@@ -1,6 +1,6 @@
 # lockstep/operator. Build it in the root of the tree: docker build -f docker/operator.Dockerfile .
-# The image contains the operator, kubectl-lockstep for `helm test`, and their shared libraries. It
-# has no shell and no package manager, and nothing writes a file.
+# The image contains two static programs: the operator, and kubectl-lockstep for `helm test`. It has
+# no shell, no library and no package manager, and nothing writes a file.
 
 # Both Dockerfiles have the same lines up to the programs, so they share these layers.
 ARG BASE=docker.io/library/debian:bookworm-slim
@@ -17,11 +17,14 @@ COPY . .
 # To use a ccache of the same compiler, mount it and name it here. Its hashes include LANG.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
-# The HTTP library of the operator: curl or cpprestsdk.
+# The HTTP library of the operator: curl or cpprestsdk. The second exists as shared libraries only,
+# which the image then holds, too.
 ARG HTTP=curl
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out -DLOCKSTEP_HTTP=$HTTP lockstep-operator kubectl-lockstep && \
-    docker/runtime-root /root-of-image /out/lockstep-operator /out/kubectl-lockstep
+    docker/runtime-root /root-of-image /out/lockstep-operator /out/kubectl-lockstep -- \
+      libc6-dev libstdc++-12-dev libgcc-12-dev libssl-dev libc-ares-dev libyaml-cpp-dev libre2-dev \
+      libhwloc-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
 
 FROM scratch
 COPY --from=build /root-of-image /

@@ -13,7 +13,7 @@ BUILD = pathlib.Path(binary("lockstep")).parents[1]
 # But for this file, which names what it does not use.
 TESTS = [str(each.relative_to(ROOT)) for each in sorted((ROOT / "tests").rglob("test_*.py"))
          if each.name != "test_changed.py"]
-PRODUCT = ["lockstep", "lockstep-agent", "lockstep-operator", "lockstep-trainer", "kubectl-lockstep"]
+PRODUCT = ["lockstep", "lockstep-agent", "lockstep-operator", "lockstep-trainer"]
 
 
 @pytest.fixture(scope="module")

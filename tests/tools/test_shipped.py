@@ -8,10 +8,10 @@ import pytest
 from paths import ROOT
 from tls import binary
 
-STATIC = ["lockstep", "lockstep-agent"]
+STATIC = ["lockstep", "lockstep-agent", "lockstep-operator"]
 # Most of it is OpenPMIx, as Debian compiles it.
 OTHERS = ["lockstep-pmix"]
-DYNAMIC = ["lockstep-operator", "lockstep-trainer", "kubectl-lockstep"]
+DYNAMIC = ["lockstep-trainer"]
 # mov %fs:0x28, REGISTER: the canary, put on the stack and looked at again.
 CANARY = rb"\x64[\x48\x4c]\x8b[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x25\x28\0\0\0"
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
@@ -60,9 +60,14 @@ def test_program_calls_fortified_libc_functions(name):
 
 
 @pytest.mark.parametrize("name", [*STATIC, *OTHERS])
-def test_program_copied_into_pods_is_statically_linked(name):
+def test_program_is_statically_linked(name):
     program = Program(name)
     assert not program.segments("INTERP") and "(NEEDED)" not in program.said
+
+
+def test_kubectl_lockstep_is_a_link_to_lockstep():
+    link = pathlib.Path(binary("kubectl-lockstep"))
+    assert link.readlink() == pathlib.Path("lockstep")
 
 
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))

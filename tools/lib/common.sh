@@ -47,3 +47,32 @@ build() {
   configure "$preset"
   cmake --build "$root/build/$preset" ${1:+--target "$@"} >&2
 }
+
+# build_from_debian PREFIX PACKAGE[=VERSION] [-DOPTION=VALUE]...: static libraries under PREFIX, of
+# Debian's source package, hardened as our own code is (cmake/Lockstep.cmake); also PREFIX/record and
+# PREFIX/copyright (tools/lib/debian-source). CMAKE_TOOLCHAIN_FILE in the environment is honoured.
+build_from_debian() {
+  local prefix=$1 package=$2 flags='-ffunction-sections -fdata-sections -fstack-protector-strong'
+  shift 2
+  flags+=' -D_FORTIFY_SOURCE=3'
+  [ "$(uname -m)" != x86_64 ] || [ -n "${CMAKE_TOOLCHAIN_FILE:-}" ] || flags+=' -fcf-protection'
+  (
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    "$root/tools/lib/debian-source" "$work" "$package"
+    flags+=" -ffile-prefix-map=$work/source/=" # the same bytes from any folder
+    cmake -S "$work/source" -B "$work/out" -G Ninja \
+      -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
+      -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
+      -DCMAKE_C_FLAGS_RELEASE='-O2 -DNDEBUG' -DCMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' \
+      -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF \
+      -DCMAKE_INSTALL_PREFIX="$prefix.new" -DCMAKE_INSTALL_LIBDIR=lib "$@"
+    cmake --build "$work/out"
+    rm -rf "$prefix.new"
+    cmake --install "$work/out"
+    cp "$work/record" "$work/copyright" "$prefix.new/"
+    # Renamed last: a build that was cut off leaves nothing that looks finished.
+    rm -rf "$prefix"
+    mv "$prefix.new" "$prefix"
+  )
+}

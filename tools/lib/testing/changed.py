@@ -20,7 +20,8 @@ import subprocess
 # A change to one of these can affect everything.
 EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "pytest.ini", "tests/conftest.py",
               "tests/lib/paths.py", "tools/deps", "tools/test", "tools/lib/common.sh",
-              "tools/lib/requirements.txt", "tools/lib/prometheus-cpp", "tools/lib/testing/",
+              "tools/lib/requirements.txt", "tools/lib/debian-source", "tools/lib/libcurl",
+              "tools/lib/prometheus-cpp", "tools/lib/simdjson", "tools/lib/testing/",
               "tests/lib/report_properties.py")
 # What CMake embeds in a program, and a source of that program.
 EMBEDDED = {"worker/python/prestart/": "worker/agent/agent.cc"}

@@ -1,7 +1,0 @@
-// kubectl-lockstep: all commands of `lockstep`, those on clusters among them.
-#include "cli/app.h"
-#include "cli/cluster/commands.h"
-
-int main(int argc, char** argv) {
-  return lockstep::cli::Main(argc, argv, lockstep::cli::RunClusterCommand);
-}
