@@ -35,7 +35,7 @@ constexpr const char* kFooter =
     "  lockstep convert -- torchrun --nproc-per-node 4 train.py > job.yaml\n"
     "\n"
     "Exit codes: 0 success; 2 wrong usage or an invalid job; the failed process's own code\n"
-    "(128 + signal) when a job failed; 70, 75, 77, 78, 124, 130, 143: docs/reference/cli.md.";
+    "(128 + signal) when a job failed. The help of each command lists its codes.";
 
 // What other tools call a command of this one.
 struct OtherName {
@@ -69,7 +69,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& ar
   std::vector<std::string_view> known;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->check_name(arguments[0])) return {};
-    known.push_back(command->get_name());
+    if (!IsHidden(*command)) known.push_back(command->get_name());
   }
   std::string message = "unknown command \"" + arguments[0] + "\"; ";
   const std::string nearest = NearestCommand(arguments[0], known);
@@ -129,6 +129,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddBench(*app, invocation);
   AddClusterCommands(*app, invocation);
   AddCompletion(*app, invocation);
+  AddMan(*app, invocation);
   AddVersion(*app, invocation);
   return app;
 }

@@ -106,11 +106,15 @@ void AddBench(CLI::App& app, Invocation* invocation) {
           {"baseline", "local", "remote", "interleaved", "threads", "processes", "latency"}));
   command->add_flag("--quick", options->quick, "3 runs on 4 MiB: whether it works, no figures");
   command->add_option("--seed", options->numa.seed, "Of the runs' order")->capture_default_str();
-  command->add_option("--json", options->json,
-                      "Write all figures to a file; -: instead of the table");
-  command->add_option("--prometheus", options->prometheus,
-                      "Write medians for node_exporter's textfile collector");
-  command->add_option("--svg", options->svg, "Write a heat map of every pair of nodes");
+  command
+      ->add_option("--json", options->json, "Write all figures to a file; -: instead of the table")
+      ->type_name("FILE");
+  command
+      ->add_option("--prometheus", options->prometheus,
+                   "Write medians for node_exporter's textfile collector")
+      ->type_name("FILE");
+  command->add_option("--svg", options->svg, "Write a heat map of every pair of nodes")
+      ->type_name("FILE");
   command->footer(
       "Examples:\n"
       "  lockstep bench numa\n"

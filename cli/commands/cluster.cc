@@ -24,6 +24,7 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
   auto where = std::make_shared<ClusterAddress>();
   const char* group = "The cluster";
   command->add_option("--kubeconfig", where->kubeconfig, "Default: $KUBECONFIG, ~/.kube/config")
+      ->type_name("FILE")
       ->group(group);
   command->add_option("--context", where->context, "Of the kubeconfig; default: its current one")
       ->group(group);

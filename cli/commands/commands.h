@@ -4,7 +4,9 @@
 #define LOCKSTEP_CLI_COMMANDS_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cluster_command.h"
@@ -18,6 +20,12 @@ struct Invocation {
   int exit_code = 0;
 };
 
+// `-- COMMAND...` may follow the options of these.
+inline constexpr std::array<std::string_view, 3> kTakesCommandLine = {"run", "plan", "convert"};
+
+// Hidden commands are in no help and no completion.
+inline bool IsHidden(const CLI::App& command) { return command.get_group().empty(); }
+
 void AddRun(CLI::App& app, Invocation* invocation);
 void AddValidate(CLI::App& app, Invocation* invocation);
 void AddPlan(CLI::App& app, Invocation* invocation);
@@ -26,6 +34,7 @@ void AddTopology(CLI::App& app, Invocation* invocation);
 void AddBench(CLI::App& app, Invocation* invocation);
 void AddClusterCommands(CLI::App& app, Invocation* invocation);
 void AddCompletion(CLI::App& app, Invocation* invocation);
+void AddMan(CLI::App& app, Invocation* invocation);
 void AddVersion(CLI::App& app, Invocation* invocation);
 
 }  // namespace lockstep::cli

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "base/stop_signals.h"
 #include "base/time.h"
 #include "cli/ask.h"
 #include "cli/commands/commands.h"
@@ -25,6 +26,7 @@
 #include "cli/run/other_python.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
+#include "core/failure/signals.h"
 #include "core/plan/plan.h"
 #include "worker/topology/binding_plan.h"
 
@@ -240,6 +242,34 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   return code.ok() ? *code : Fail(code.error().message, core::kExitTrouble);
 }
 
+// A line of two columns for each code.
+std::string ExitCodesOfRun() {
+  struct Code {
+    std::string code;
+    const char* meaning;
+  };
+  const std::array<Code, 9> codes = {{
+      {std::to_string(core::kExitSuccess), "every process of the last generation exited with 0"},
+      {"N", "the code of the process that failed the job; 128 + N for signal N"},
+      {std::to_string(core::kExitTrouble), "Lockstep could not go on"},
+      {std::to_string(core::kExitUsage), "wrong usage, or the job isn't valid"},
+      {std::to_string(core::kExitFailed), "the job failed and no process's code says why"},
+      {std::to_string(core::kExitMachines), "more agents were lost than maxMachineReplacements"},
+      {std::to_string(core::kExitHang), "no progress for hangTimeout"},
+      {std::to_string(core::kExitConfiguration), "an agent could not work with its configuration"},
+      {std::to_string(core::kExitDeadline), "activeDeadlineSeconds passed"},
+  }};
+  std::string text = "Exit codes:";
+  for (const Code& each : codes) {
+    text += "\n  " + each.code + std::string(5 - each.code.size(), ' ') + each.meaning;
+  }
+  for (const int signal : lockstep::kStopSignals) {  // not those of bench.cc
+    text += "\n  " + std::to_string(core::kExitSignal + signal) + "  stopped by " +
+            core::SignalName(signal) + (signal == SIGINT ? " (Ctrl-C)" : "");
+  }
+  return text;
+}
+
 void AddJobFlags(CLI::App* command, JobFlags* flags) {
   const char* group = "The job (over what FILE says)";
   auto add = [&](const std::string& name, auto& value, const std::string& description) {
@@ -267,7 +297,8 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
   add("--prestart", flags->prestart,
       "Python interpreters wait beside the ranks, imports done, for a restart: Never, Auto (the "
       "default: where there is room) or Always");
-  add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there");
+  add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there")
+      ->type_name("FOLDER");
   add("--resume", flags->resume, "Auto, Never, or the checkpoint to begin from");
   add("--max-restarts", flags->max_restarts, "Restarts allowed for failed processes; default 3");
   add("--max-machine-replacements", flags->max_machine_replacements,
@@ -277,7 +308,7 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       "A process that reported progress and falls silent for this long has failed");
   add("--deadline", flags->deadline_seconds, "Seconds after which the job is stopped and failed");
   add("--console", flags->console, "Whose lines are shown: All, RankZero or FailedOnly");
-  add("--logs", flags->logs, "A folder for one file a rank and generation");
+  add("--logs", flags->logs, "A folder for one file a rank and generation")->type_name("FOLDER");
 }
 
 }  // namespace
@@ -295,10 +326,11 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                       "password");
   command->add_flag("--local", run->local,
                     "Run all machines on this computer, though it is in a batch system's job");
-  command->add_option(
-      "--unschedulable", run->unschedulable,
-      "A file with numbers of machines, as in 1,3-4. While it lists a machine, that "
-      "machine gets no place at its start or once it is lost: to try spec.elastic");
+  command
+      ->add_option("--unschedulable", run->unschedulable,
+                   "A file with numbers of machines, as in 1,3-4. While it lists a machine, that "
+                   "machine gets no place at its start or once it is lost: to try spec.elastic")
+      ->type_name("FILE");
   command
       ->add_option_function<std::string>(
           "--away",
@@ -308,11 +340,14 @@ void AddRun(CLI::App& app, Invocation* invocation) {
           },
           "Now --unschedulable")
       ->group("");  // not in --help
-  command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
-  command->add_option(
-      "--status", run->status,
-      "Write the job's status there as JSON when it changes, at most twice a second");
-  command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes");
+  command->add_option("--report", run->report, "Write a JSON report of the run there at its end")
+      ->type_name("FILE");
+  command
+      ->add_option("--status", run->status,
+                   "Write the job's status there as JSON when it changes, at most twice a second")
+      ->type_name("FILE");
+  command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes")
+      ->type_name("PROGRAM");
   command->add_flag("--no-pid-namespace", run->no_namespace,
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");
   command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
@@ -320,7 +355,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                     "Don't say what fits this computer better; `lockstep plan` does, too");
   command->add_flag("-v,--verbose", run->verbose, "Show the agents' own logs");
   command->footer(
-      "Examples:\n"
+      std::string("Examples:\n") +
       "  lockstep run job.yaml\n"
       "  lockstep run -m 2 -p 2 --checkpoint ckpt -- python train.py --epochs 3\n"
       "  sbatch -N 4 --gpus-per-node 8 --wrap 'exec lockstep run -- python train.py'\n"
@@ -330,18 +365,8 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       "Ctrl-C stops the job as a suspend does: SIGTERM, the grace period, SIGKILL. A second "
       "Ctrl-C\n"
       "kills. Ranks' lines go to standard output, Lockstep's own to standard error.\n"
-      "\n"
-      "Exit codes:\n"
-      "  0    every process of the last generation exited with 0\n"
-      "  N    the code of the process that failed the job; 128 + N for signal N\n"
-      "  1    Lockstep could not go on\n"
-      "  2    wrong usage, or the job isn't valid\n"
-      "  70   the job failed and no process's code says why\n"
-      "  75   more agents were lost than maxMachineReplacements\n"
-      "  77   no progress for hangTimeout\n"
-      "  78   an agent could not work with its configuration\n"
-      "  124  activeDeadlineSeconds passed\n"
-      "  130, 143, 129, 138, 140  stopped by Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2");
+      "\n" +
+      ExitCodesOfRun());
   command->callback([run, invocation] {
     Time started = BootTime();
     auto started_wall = std::chrono::system_clock::now();

@@ -161,13 +161,17 @@ void AddTopology(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TopologyOptions>();
   CLI::App* command = app.add_subcommand(
       "topology", "Draw this machine: NUMA nodes, caches, cores, GPUs, and who would be where");
-  command->add_option("--job", options->job, "Also show how this job's processes would be bound");
-  command->add_option("--svg", options->svg, "Write the picture to a file");
-  CLI::Option* report = command->add_option(
-      "--report", options->report,
-      "Write what was read, where, and the kernel's settings to a file, for a report of a bug");
+  command->add_option("--job", options->job, "Also show how this job's processes would be bound")
+      ->type_name("FILE");
+  command->add_option("--svg", options->svg, "Write the picture to a file")->type_name("FILE");
+  CLI::Option* report = command
+                            ->add_option("--report", options->report,
+                                         "Write what was read, where, and the kernel's settings to "
+                                         "a file, for a report of a bug")
+                            ->type_name("FILE");
   command
       ->add_option("--xml", options->xml, "Another machine's: what `lstopo --of xml` wrote there")
+      ->type_name("FILE")
       ->excludes(report);
   command->footer(
       "Examples:\n"

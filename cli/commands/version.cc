@@ -7,7 +7,9 @@
 namespace lockstep::cli {
 
 void AddVersion(CLI::App& app, Invocation* invocation) {
-  app.add_subcommand("version", "Print the version and the API version")->callback([invocation] {
+  CLI::App* command = app.add_subcommand("version", "Print the version and the API version");
+  command->footer("");  // else it has the program's
+  command->callback([invocation] {
     std::cout << "lockstep " << kVersion << " (" << core::kApiVersion << ")\n";
     invocation->exit_code = 0;
   });

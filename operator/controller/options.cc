@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/man/man_page.h"
 #include "base/version.h"
 #include "core/model/name_forms.h"
 #include "operator/controller/claims.h"
@@ -146,6 +147,16 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_LOG_FORMAT")
       ->check(CLI::IsMember({"json", "text"}))
       ->capture_default_str();
+  app.add_flag_callback(
+         "--help-man",
+         [&app] {
+           const ManFacts facts{
+               .version = kVersion, .date = ManDate(), .also = {"lockstep"}, .aliases = {}};
+           // As for --version: CLI11 prints the text and leaves.
+           throw CLI::CallForVersion(ManPage(app, facts), 0);
+         })
+      ->trigger_on_parse()
+      ->group("");  // hidden: for packages
   try {
     app.parse(argc, argv);
     RefuseTwice(options->namespaces);
