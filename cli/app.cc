@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/complete.h"
+#include "cli/known_jobs.h"
 #include "cli/misread.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
@@ -84,15 +86,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& ar
 // kubectl takes its options before a command, too: `-n ns status gpt` is `status -n ns gpt`. And
 // `help run` is `run --help`.
 void PutCommandFirst(std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 4> kOfClusters = {"-n", "--namespace", "--context",
-                                                           "--kubeconfig"};
-  size_t options = 0;
-  while (options < words.size()) {
-    const std::string_view name =
-        std::string_view(words[options]).substr(0, words[options].find('='));
-    if (std::ranges::find(kOfClusters, name) == kOfClusters.end()) break;
-    options += name == words[options] ? 2 : 1;
-  }
+  const size_t options = OptionsBeforeCommand(words);
   if (options < words.size() && !words[options].starts_with('-')) {
     std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(options),
                 words.begin() + static_cast<std::ptrdiff_t>(options) + 1);
@@ -141,9 +135,14 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   invocation.words = arguments;
   invocation.on_cluster = std::move(on_cluster);
   if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());
+  std::unique_ptr<CLI::App> app = MakeApp(&invocation);
+  if (!arguments.empty() && arguments[0] == kCompleteCommand) {
+    const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+    std::cout << ToText(Complete(*app, words, RunsHere, JobsOfCluster));
+    return AfterOutput(core::kExitSuccess);
+  }
   std::vector<std::string> own(arguments.begin(), dashes);
   PutCommandFirst(own);
-  std::unique_ptr<CLI::App> app = MakeApp(&invocation);
   const std::string wrong = WrongCommand(*app, own);
   if (!wrong.empty()) {
     Say(wrong);

@@ -120,20 +120,6 @@ TEST(AppTest, EveryCommandAndOptionSaysWhatItIsFor) {
   }
 }
 
-TEST(AppTest, CompletionKnowsEveryCommand) {
-  Invocation invocation;
-  std::unique_ptr<CLI::App> app = MakeApp(&invocation);
-  for (const char* shell : {"bash", "zsh", "fish"}) {
-    ::testing::internal::CaptureStdout();
-    EXPECT_EQ(MainWith({"completion", shell}), 0);
-    std::string script = ::testing::internal::GetCapturedStdout();
-    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
-      EXPECT_THAT(script, HasSubstr(command->get_name())) << shell;
-    }
-    EXPECT_THAT(script, HasSubstr("max-restarts")) << shell;
-  }
-}
-
 TEST(AppTest, WhatStandsBehindTheDashesIsTheCommandWithAllItsOptions) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(MainWith({"convert", "--", "torchrun", "--nproc-per-node", "2", "t.py", "--", "-m"}),

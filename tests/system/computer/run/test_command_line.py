@@ -30,31 +30,3 @@ def test_topology_draws_in_the_characters_of_the_locale(locale, ascii_alone):
         [binary("lockstep"), "topology", "--xml", ROOT / "examples/two-sockets.xml"], check=True,
         capture_output=True, env={**os.environ, "LC_ALL": locale})
     assert done.stdout.isascii() == ascii_alone, done.stdout.decode()
-
-
-def complete(*words):
-    """What bash offers in place of the last word."""
-    script = ('source <("$0" completion bash); COMP_WORDS=(lockstep "$@"); COMP_CWORD=$#; _lockstep; '
-              'printf "%s\\n" "${COMPREPLY[@]}"')
-    return subprocess.run(["bash", "-c", script, binary("lockstep"), *words], check=True,
-                          capture_output=True, text=True).stdout.split()
-
-
-def test_bash_completes_commands_options_and_values():
-    assert complete("st") == ["status"]
-    assert complete("run", "--framew") == ["--framework"]
-    assert complete("run", "--framework", "T") == ["Torch", "TensorFlow"]
-    assert complete("status", "-o", "") == ["text", "json", "yaml"]
-
-
-def test_kubectl_completes_what_stands_behind_lockstep(tmp_path):
-    """kubectl runs kubectl_complete-lockstep; a colon and a number end what it prints."""
-    program = tmp_path / "kubectl_complete-lockstep"
-    program.write_bytes(subprocess.check_output([binary("lockstep"), "completion", "kubectl"]))
-    program.chmod(0o755)
-
-    def said(*words):
-        return subprocess.check_output([program, *words], text=True).split()
-
-    assert said("st") == ["status", ":4"]
-    assert said("list", "--output", "w") == ["wide", ":4"]
