@@ -1,10 +1,12 @@
 """Makes what people install from the shipped programs."""
 
 import argparse
+import fcntl
 import importlib
 import subprocess
 import sys
 
+import programs
 from errors import PackageError
 
 # A command is the module of its name, which has
@@ -14,6 +16,10 @@ from errors import PackageError
 COMMANDS = [
     "programs",
     "wheel",
+    "tarball",
+    "deb",
+    "rpm",
+    "apk",
     "sbom",
     "notice",
     "image",
@@ -32,8 +38,12 @@ def main():
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     options = parser.parse_args()
+    programs.STAGE.mkdir(parents=True, exist_ok=True)
     try:
-        options.run(options)
+        # Two commands at once would remove each other's stage.
+        with (programs.STAGE / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            options.run(options)
     except PackageError as error:
         sys.exit(f"package: {error}")
     except subprocess.CalledProcessError as error:
