@@ -9,8 +9,8 @@
 #   --from DIR|URL     the release; without it the address that this script was released with
 #   --version VERSION  needed only if the release has several versions
 #   --prefix DIR       without it /usr/local for root, else ~/.local
-#   --key FILE         the public key that signed the release, as ssh-keygen writes it; without it
-#                      the key that this script was released with
+#   --key FILE         the public key that signed the release, or a file allowed_signers with it;
+#                      without it the key that this script was released with
 #   --uninstall        removes what this script installed under the prefix
 #
 # The programs are kept in PREFIX/lib/lockstep/VERSION-SUM. PREFIX/bin and PREFIX/share hold links.
@@ -63,15 +63,16 @@ fetch() {
 lost() { die "the download of $from/$1 failed; nothing was installed, so run this again"; }
 
 check_signature() {
-  # "TYPE BASE64 [COMMENT]", as in id_ed25519.pub.
+  # "TYPE BASE64 [COMMENT]", as in id_ed25519.pub, or that behind "lockstep-release [OPTION]".
   key=$release_key
   [ -z "$key_file" ] || key=$(head -n 1 "$key_file") || die "cannot read --key $key_file"
   [ -n "$key" ] || usage_error "no key is built into this script: name one with --key FILE"
   case $key in
-    ssh-* | sk-* | ecdsa-*) ;;
+    ssh-* | sk-* | ecdsa-*) key="lockstep-release $key" ;;
+    'lockstep-release '*) ;;
     *) die "--key $key_file is no public key as ssh-keygen writes it" ;;
   esac
-  printf 'lockstep-release %s\n' "$key" >"$scratch/signers"
+  printf '%s\n' "$key" >"$scratch/signers"
   ssh-keygen -Y verify -f "$scratch/signers" -I lockstep-release -n lockstep-release \
     -s "$scratch/SHA256SUMS.sig" <"$scratch/SHA256SUMS" >/dev/null 2>&1 ||
     die "SHA256SUMS of $from does not have a good signature by the release key: do not use these files"

@@ -160,6 +160,15 @@ def test_release_is_downloaded_with_the_client_that_is_there(client, release, in
     assert install.version() == "1.0"
 
 
+def test_key_may_be_a_file_of_allowed_signers(release, install, tmp_path):
+    kind, text = (install.keys / "release.pub").read_text().split()[:2]
+    signers = tmp_path / "allowed_signers"
+    signers.write_text(f'lockstep-release namespaces="lockstep-release" {kind} {text}\n')
+    assert install(release, "--key", signers).returncode == 0
+    signers.write_text("somebody " + signers.read_text())
+    assert refused(install(release, "--key", signers), "is no public key")
+
+
 def test_upgrade_keeps_the_version_before_it_and_drops_links_without_a_file(release, install):
     install(release)
     release.tarball().unlink()
