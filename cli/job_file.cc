@@ -136,7 +136,6 @@ std::vector<core::Problem> ApplyFlags(const JobFlags& flags, core::TrainingJob* 
   SetDuration(flags.hang_timeout, "--hang-timeout", &spec.health.hang_timeout, &problems);
   for (const std::string& assignment : flags.env) SetEnv(assignment, &spec.env, &problems);
   if (!flags.name.empty()) job->metadata.name = flags.name;
-  if (job->metadata.name.empty()) job->metadata.name = NameFromCommand(spec.command);
   return problems;
 }
 
@@ -154,6 +153,11 @@ Result<LoadedJob> LoadJob(const std::string& file, const JobFlags& flags, core::
     loaded.job = std::move(*parsed.job);
   }
   std::vector<core::Problem> of_flags = ApplyFlags(flags, &loaded.job);
+  // The API server takes no job without a name.
+  std::string& name = loaded.job.metadata.name;
+  if (name.empty() && target == core::Target::kLocal) {
+    name = NameFromCommand(loaded.job.spec.command);
+  }
   core::AddProblems(core::Validate(loaded.job, target, gpus), &loaded.problems);
   loaded.problems.insert(loaded.problems.end(), of_flags.begin(), of_flags.end());
   return loaded;

@@ -49,8 +49,9 @@ struct LoadedJob {
   bool ok() const { return !core::HasErrors(problems); }
 };
 
-// The job of `file` ("" for none) with `flags` over it, validated for `target`. An Error when there
-// is no document to speak of; else every problem stands in the result.
+// The job of `file` ("" for none) with `flags` over it, validated for `target`. A job of this
+// computer that has no name is named after its command. An Error when there is no document to speak
+// of; else every problem stands in the result.
 Result<LoadedJob> LoadJob(const std::string& file, const JobFlags& flags, core::Target target,
                           std::optional<int> gpus);
 

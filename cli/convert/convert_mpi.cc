@@ -67,7 +67,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
      kNothing},
     {"output-filename outfile-pattern output errfile-pattern", 1, kOutput},
     {"xml", 0, kOutput},
-    {"prepend-pattern", 1, kOutput},
+    {"prepend-pattern xml-file", 1, kOutput},
     {"stdin", 1, kNoInput},
     {"s", kRanksMayFollow, kNoInput},
     {"timeout", 1, "write activeDeadlineSeconds."},

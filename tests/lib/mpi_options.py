@@ -39,7 +39,7 @@ VALUES = {
 }
 # Variables that the launcher makes anew at each start.
 OF_EACH_START = (r"DESCRIBE_TO|PMI_\w+|HYDI?_\w+|MPI_LOCAL\w+|OMPI_(?!MCA_btl)\w+|PMIX_\w+|PRTE_\w+"
-                 r"|ORTE_\w+|MPIR_\w+|IPATH_\w+|HFI_\w+|OLDPWD|PWD|_|SHLVL|PYTEST_\w+")
+                 r"|ORTE_\w+|MPIR_\w+|IPATH_\w+|HFI_\w+|PATH|(DY)?LD_LIBRARY_PATH|OLDPWD|PWD|_|SHLVL|PYTEST_\w+")
 # Options that alone name hosts.
 HOSTS = {"-hosts", "-f", "-host", "--host", "-H", "-hostfile", "--hostfile", "-machinefile"}
 
@@ -90,8 +90,8 @@ class Mpirun:
         self.starts += 1
         to = self.folder / f"start-{self.starts}"
         to.mkdir()
-        run = subprocess.run(self.line(options), cwd=self.folder, capture_output=True, text=True,
-                             check=False, timeout=60, stdin=subprocess.DEVNULL,
+        run = subprocess.run(self.line(options), cwd=self.folder, capture_output=True, check=False,
+                             timeout=60, stdin=subprocess.DEVNULL,
                              env={**os.environ, **self.variables, "DESCRIBE_TO": str(to)})
         ranks = [json.loads(file.read_text()) for file in to.glob("*.json")]
         good = ranks and run.returncode == 0 and all(r["arguments"] == ARGUMENTS for r in ranks)
