@@ -208,7 +208,7 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
   run->executed = ++executed_;
 }
 
-void Invariants::OnCommitGranted(const Machine& zero) {
+void Invariants::OnCommitGranted(const Machine& zero, const std::string& memory_name) {
   core::Generation generation = zero.coordinator()->generation();
   if (world_.volume().Highest() > generation) {
     Violate("CommitsInLine", "a commit of " + generation.ToString() + " is granted after " +
@@ -223,7 +223,7 @@ void Invariants::OnCommitGranted(const Machine& zero) {
   }
   // While a requested stop runs, ranks may save and leave one after another.
   if (zero.coordinator()->phase() == core::CoordinatorPhase::kStopping) return;
-  Time requested = world_.training().CommitRequested(generation);
+  Time requested = world_.training().CommitRequested(generation, memory_name);
   for (Node node : run->members) {
     const Machine& machine = world_.machine(node);
     if (machine.left(generation) >= requested && machine.terminated_at() >= requested) continue;

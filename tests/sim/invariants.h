@@ -47,7 +47,8 @@ class Invariants {
   // A machine was granted its part.
   void OnMemoryCommit(core::CheckpointId id);
   void OnFetchFailed(const Machine& machine, core::CheckpointId id);
-  void OnCommitGranted(const Machine& zero);
+  // `memory_name`: of a commit in memory; "" of one on disk.
+  void OnCommitGranted(const Machine& zero, const std::string& memory_name);
   // Its coordinator says that the gang is held, or how the job ends.
   void OnGangEnds(const Machine& zero);
   void OnVerdict(const core::Verdict& verdict);

@@ -270,7 +270,10 @@ void Machine::Do(core::SendTo& action) {
   } else if (const auto* measure = std::get_if<core::Measure>(&action.message)) {
     if (measure->alone) world_.invariants().OnAskedToMeasure(node_, to);
   } else if (const auto* reply = std::get_if<core::CommitReply>(&action.message)) {
-    if (reply->granted) world_.invariants().OnCommitGranted(*this);
+    if (reply->granted) {
+      const std::string name = world_.machine(to).MemoryCommit(reply->id);
+      world_.invariants().OnCommitGranted(*this, name);
+    }
   } else if (const auto* verdict = std::get_if<core::Verdict>(&action.message)) {
     world_.invariants().OnVerdict(*verdict);
     world_.invariants().OnGangEnds(*this);

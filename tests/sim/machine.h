@@ -111,6 +111,11 @@ class Machine {
   uint32_t needs_epoch() const { return needs_epoch_; }
   bool asked_to_leave() const { return asked_to_leave_; }
   bool asked_in_the_open() const { return asked_in_the_open_; }
+  // "": it is one on disk.
+  std::string MemoryCommit(uint64_t id) const {
+    const auto found = memory_commits_.find(id);
+    return found == memory_commits_.end() ? "" : found->second;
+  }
   const core::Member& member() const { return member_; }
   const core::Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
   const std::vector<Process>& processes() const { return processes_; }
@@ -257,6 +262,7 @@ class Machine {
     std::string name;  // of a part in memory; "": on disk
   };
   std::map<uint64_t, AskedCommit> commits_;
+  std::map<uint64_t, std::string> memory_commits_;  // names, also of those that are answered
   uint64_t next_commit_ = 1;
   std::vector<std::pair<uint32_t, Time>> pongs_;  // machine 0's attempt, when last answered
   std::vector<std::pair<core::Generation, Time>> left_;

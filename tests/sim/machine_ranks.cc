@@ -355,6 +355,7 @@ void Machine::OnMemoryCommit(core::Generation generation, const std::string& nam
     if (generation != member_.generation()) return;
     uint64_t id = next_commit_++;
     commits_[id] = {generation, name};
+    memory_commits_[id] = name;
     Do(member_.OnMemoryCommit(Local(), id, name, world_.random().Chance(5) ? "it is full" : ""));
   });
 }

@@ -44,6 +44,10 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   if (after.elastic && decided_.insert(after.elastic->members.ToString()).second) {
     world_.Log("operator: generations are made of machines ", after.elastic->members.ToString());
   }
+  if (before.attempts.empty() != after.attempts.empty()) {
+    world_.Log("operator: the gang ", before.attempts.empty() ? "begins" : "is released",
+               ", epoch ", after.epoch);
+  }
   uint32_t unasked = 0;  // that left all the same
   for (int i = 0; i < after.attempts.size(); ++i) {
     const auto index = static_cast<uint32_t>(i);
@@ -59,7 +63,9 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
     }
     invariants.OnReplacement(index, current);
     const bool left = current != nullptr && current->terminated() && current->exit_code() == 143;
-    if (left && !current->asked_in_the_open()) ++unasked;
+    // Replaced for its silence before its end was seen: SilentOnHealthyNodes has it once that is.
+    const bool judged_later = after.elastic && after.elastic->silent.Of(i) == old;
+    if (left && !current->asked_in_the_open() && !judged_later) ++unasked;
   }
   const uint32_t silent = SilentOnHealthyNodes(before, after);
   if (after.counters.replacements < before.counters.replacements + unasked + silent) {

@@ -107,6 +107,7 @@ void Training::Step(core::Generation generation) {
     if (memory_every > 0 && run.step % memory_every == 0 && run.memory_asked == 0) {
       for (size_t rank = 0; rank < run.ranks.size(); rank += world_.shape().processes) {
         ++run.memory_asked;
+        run.memory_requested[std::to_string(run.step)] = world_.now();
         world_.machine(run.ranks[rank].node).OnMemoryCommit(generation, std::to_string(run.step));
       }
     }
@@ -161,9 +162,12 @@ bool Training::Decides(size_t rank) const {
   return !world_.shape().machine0_decides || rank < world_.shape().processes;
 }
 
-Time Training::CommitRequested(core::Generation generation) const {
+Time Training::CommitRequested(core::Generation generation, const std::string& memory_name) const {
   const Run* run = Find(generation);
-  return run == nullptr ? Time::min() : run->requested;
+  if (run == nullptr) return Time::min();
+  if (memory_name.empty()) return run->requested;
+  const auto found = run->memory_requested.find(memory_name);
+  return found == run->memory_requested.end() ? Time::min() : found->second;
 }
 
 }  // namespace lockstep::sim

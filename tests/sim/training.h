@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ class Training {
 
   // Every rank that decides ran to its last step and exited 0.
   bool Succeeded(core::Generation generation) const;
-  Time CommitRequested(core::Generation generation) const;
+  // When a commit was asked for: the last one on disk, or in memory the last one of this name, by
+  // the last machine.
+  Time CommitRequested(core::Generation generation, const std::string& memory_name) const;
   void set_rename_late(Duration late) { rename_late_ = late; }
 
  private:
@@ -51,7 +54,8 @@ class Training {
     int64_t committing = 0;   // the step in question; 0: none
     size_t memory_asked = 0;  // machines whose commit in memory is not answered
     Time requested = Time::min();
-    bool reported = false;  // some step was
+    std::map<std::string, Time> memory_requested;  // by name
+    bool reported = false;                         // some step was
     bool over = false;
   };
 
