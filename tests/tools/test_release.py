@@ -140,6 +140,26 @@ def test_tree_that_moved_during_a_release_gets_no_tag(tree, key):
     assert subprocess.check_output(["git", "tag"], cwd=tree) == b""
 
 
+def test_push_sends_branch_and_tag_together_or_neither(tree, key, tmp_path):
+    remote = tmp_path / "remote"
+    git(tmp_path, "init", "-q", "--bare", remote)
+    git(tree, "remote", "add", "origin", remote)
+    git(tree, "push", "-q", "origin", "main")
+    assert release(tree, "0.2.0", "--only", "tree").returncode == 0
+    assert release(tree, "0.2.0", "--only", "tag", "--key", key).returncode == 0
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "-q", "-b", "main", remote, other)
+    git(other, "-c", "user.name=Other", "-c", "user.email=o@example.com", "commit", "-q", "--allow-empty",
+        "-m", "Meanwhile")
+    git(other, "push", "-q", "origin", "main")
+    done = release(tree, "0.2.0", "--only", "push")
+    assert done.returncode == 1 and "push --atomic" in done.stderr
+    assert subprocess.check_output(["git", "tag"], cwd=remote) == b""
+    git(other, "push", "-q", "--force", "origin", "HEAD~:main")
+    assert release(tree, "0.2.0", "--only", "push").returncode == 0
+    assert subprocess.check_output(["git", "tag"], cwd=remote) == b"v0.2.0\n"
+
+
 def test_step_before_its_tree_is_refused(tree):
     done = release(tree, "0.2.0", "--only", "build")
     assert done.returncode == 1 and "run the step `tree` first" in done.stderr

@@ -38,6 +38,7 @@ class Release:
         self.dist = (out or root / "dist").resolve()
         self.work = root / "build/releases" / version
         self.tree = self.work / "tree"
+        self.cache = self.work / "cache"
         # Another depth, so that no path of either tree can be in both trees' programs.
         self.again = self.work / "again/in/another/folder"
 
@@ -103,6 +104,8 @@ def lint(release):
 
 def build(release):
     release.needs_tree()
+    # What tools/deps builds or unpacks is made anew, so that no library is of an earlier day.
+    shutil.rmtree(release.cache, ignore_errors=True)
     _build(release, release.tree)
 
 
@@ -126,13 +129,22 @@ def different(release):
 
 
 def _build(release, folder, **variables):
+    variables = {"XDG_CACHE_HOME": str(release.cache), "CCACHE_DIR": _ccache(), **variables}
     release.run("tools/deps", *(["--arm64"] if "arm64" in release.architectures else ["--build"]),
-                folder=folder)
+                folder=folder, **variables)
     for architecture in release.architectures:
         options = "-DLOCKSTEP_REPRODUCIBLE=ON -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON"
         line = (f"source tools/lib/common.sh && cmake --preset {PRESETS[architecture]} {options} >/dev/null && "
                 f"cmake --build {release.build_folder(architecture)} --target {shlex.join(SHIPPED[architecture])}")
         release.run("bash", "-c", line, folder=folder, **variables)
+
+
+def _ccache():
+    """The folder of the user's ccache, which would otherwise follow XDG_CACHE_HOME."""
+    done = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True)
+    if done.returncode:
+        raise Stop("ccache is missing: run tools/deps")
+    return done.stdout.strip()
 
 
 def _digest(path):
