@@ -25,6 +25,7 @@ COMMANDS = [
     "image",
     "chart",
     "krew",
+    "programs",
 ]
 
 
