@@ -93,8 +93,12 @@ def tree(release):
     checks.date_changelog(release.tree, release.version)
     checks.versions_agree(release.tree)
     checks.git(release.tree, "commit", "-qam", f"Release {release.version}")
+    _link_venv(release, release.tree)
+
+
+def _link_venv(release, folder):
     if (release.root / ".venv").exists():
-        (release.tree / ".venv").symlink_to((release.root / ".venv").resolve())
+        (folder / ".venv").symlink_to((release.root / ".venv").resolve())
 
 
 def lint(release):
@@ -114,6 +118,7 @@ def again(release):
     shutil.rmtree(release.work / "again", ignore_errors=True)
     release.again.parent.mkdir(parents=True)
     checks.git(release.root, "clone", "-q", "--no-hardlinks", str(release.tree), str(release.again))
+    _link_venv(release, release.again)
     _build(release, release.again, CCACHE_DISABLE="1")
     differing = different(release)
     if differing:
