@@ -52,6 +52,8 @@ def train(
 
     Raises JobFailed with the traceback of the rank that failed first. Ctrl-C stops the job.
     """
+    if not callable(fn):
+        raise TypeError(f"train() takes a function, not {type(fn).__name__}")
     cloudpickle = need("cloudpickle", "cloudpickle", "lockstep.train")
     folder = tempfile.TemporaryDirectory(prefix="lockstep-train-")
     with folder:

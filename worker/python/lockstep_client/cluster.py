@@ -53,6 +53,8 @@ def submit(job: Job, *, namespace: Optional[str] = None, kubeconfig: Optional[st
     The job lives on after this process. `attach` finds it again. Raises JobInvalid if Lockstep's
     rules refuse it, ClusterError if the API server does, or if a job of that name exists.
     """
+    if not isinstance(job, Job):
+        raise TypeError(f"submit() takes a lockstep.Job, not {type(job).__name__}")
     try:
         for text in job.validate("cluster"):
             warnings.warn(f"job {job.name}: {text}", stacklevel=2)
@@ -74,7 +76,7 @@ def attach(name: str, *, namespace: Optional[str] = None, kubeconfig: Optional[s
     """
     api = _Api.of(kubeconfig, context, namespace)
     found = api.read(name)
-    return ClusterRun(_job_of(found), api, str(found["metadata"]["uid"]))
+    return ClusterRun(Job.from_manifest(found, strict=False), api, str(found["metadata"]["uid"]))
 
 
 class ClusterRun(Run):
@@ -148,7 +150,7 @@ class ClusterRun(Run):
         machines at once. If lines don't name their rank (`logs.format` Raw or Json, `launch`
         PerMachine), `rank` gives all lines of its machine.
         """
-        self.job = _job_of(self._read())  # somebody may have scaled it
+        self.job = Job.from_manifest(self._read(), strict=False)  # somebody may have scaled it
         wanted = self._machine_of(rank, machine)
         machines = range(self.job.machines or 1) if wanted is None else [wanted]
         if follow and len(machines) > _MOST_FOLLOWED:
@@ -209,9 +211,10 @@ class ClusterRun(Run):
             raise Unsupported(f"job {self.name} has ended ({state})")
         changed = {**found, "spec": {**found["spec"], **spec}}
         with contextlib.suppress(MissingProgram):  # as `lockstep scale` does
-            _job_of(changed).validate("cluster")
+            Job.from_manifest(changed, strict=False).validate("cluster")
         version = {"uid": self.uid, "resourceVersion": found["metadata"]["resourceVersion"]}
-        self.job = _job_of(self._api.patch(self.name, {"metadata": version, "spec": spec}))
+        patched = self._api.patch(self.name, {"metadata": version, "spec": spec})
+        self.job = Job.from_manifest(patched, strict=False)
 
     def delete(self, timeout: float = 300.0) -> None:
         """Deletes the job, and returns once it and its pods are gone. `timeout`: in seconds."""
@@ -321,17 +324,6 @@ def _of_rank(lines: Iterator[str], rank: int) -> Iterator[str]:
         found = _PREFIX.match(line)
         if found and int(found[2]) == rank:
             yield line[found.end():]
-
-
-def _job_of(found: Mapping[str, Any]) -> Job:
-    """A newer operator may have fields that this client lacks; here they are left out."""
-    return Job.from_manifest({**found, "spec": _known(found.get("spec") or {})})
-
-
-def _known(spec: Mapping[str, Any]) -> Dict[str, Any]:
-    names = {each.metadata["json"] for each in Job.__dataclass_fields__.values()
-             if "json" in each.metadata}
-    return {name: value for name, value in spec.items() if name in names}
 
 
 def _status_of(found: Mapping[str, Any]) -> Status:

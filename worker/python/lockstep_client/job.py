@@ -69,8 +69,12 @@ class Job(JobFields):
         return cls.from_manifest(documents[0])
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Job:
-        """The job of a whole object, as `manifest` returns it. Raises JobInvalid."""
+    def from_manifest(cls, manifest: Mapping[str, Any], strict: bool = True) -> Job:
+        """The job of a whole object, as `manifest` returns it. Raises JobInvalid.
+
+        strict: an unknown field is an error. Else it is left out, because a newer operator may
+        have fields that this client lacks.
+        """
         if not isinstance(manifest, Mapping):
             raise JobInvalid([f"must be a mapping, not {type(manifest).__name__}"])
         kind = (manifest.get("apiVersion"), manifest.get("kind"))
@@ -80,7 +84,7 @@ class Job(JobFields):
         if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
             raise JobInvalid(["metadata.name: is missing"])
         problems: List[str] = []
-        values = cls._values(spec, "spec.", problems)
+        values = cls._values(spec, "spec.", problems, strict)
         if problems:
             raise JobInvalid(problems)
         return cls(cast(str, metadata["name"]),

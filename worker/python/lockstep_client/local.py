@@ -57,6 +57,9 @@ def run(job: Job, *, echo: bool = True, options: Sequence[str] = ()) -> LocalRun
     The job ends with this Python process at the latest. `checkpoint.path` keeps its checkpoints,
     from which the next run continues. Raises JobInvalid and MissingProgram.
     """
+    if not isinstance(job, Job):
+        raise TypeError(f"run() takes a lockstep.Job, not {type(job).__name__}; lockstep.train() "
+                        "takes a function")
     return LocalRun(job, echo=echo, options=options)
 
 
@@ -75,6 +78,7 @@ class LocalRun(Run):
         self.echo = echo
         self._options = list(options)
         self._pid = os.getpid()
+        self._ending = threading.RLock()  # guards _ended
         self._changed = threading.Condition()
         self._lines: Deque[_Line] = collections.deque()
         self._characters = 0  # in them
@@ -185,11 +189,11 @@ class LocalRun(Run):
         return self._status
 
     def _poll(self) -> bool:
-        """Whether the run has ended; then its report is read, once."""
-        if self._ended is not None:
-            return True
-        if self._process.poll() is None:
-            return False
+        """Whether the run has ended; then its report is read, once, by whichever thread."""
+        with self._ending:
+            return self._ended is not None or (self._process.poll() is not None and self._finish())
+
+    def _finish(self) -> bool:
         for reader in self._readers:
             reader.join(_KILL_SECONDS)  # what a detached program still holds open is not waited for
         status = _load(self._path("report.json"))
@@ -285,8 +289,9 @@ class LocalRun(Run):
              follow: bool = False, timeout: Optional[float] = None) -> Iterator[str]:
         """The lines that the processes printed; see Run.logs.
 
-        The newest 100,000 lines of the job are kept, or 64 Mi characters. Field `logs.path` names a folder for all of
-        them. With `logs.format` Raw or Json, `rank` and `machine` raise Unsupported.
+        The newest 100,000 lines of the job are kept, up to 64 Mi characters. Field `logs.path`
+        names a folder for all of them. With `logs.format` Raw or Json, `rank` and `machine` raise
+        Unsupported.
         """
         wanted = self._machine_of(rank, machine)
         form = (self.job.logs.format if self.job.logs else None) or "Prefix"

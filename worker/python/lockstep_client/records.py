@@ -68,13 +68,14 @@ class Record:
         A status takes unknown fields, which a newer operator may have written, and drops them.
         """
         problems: List[str] = []
-        values = cls._values(data, "", problems)
+        values = cls._values(data, "", problems, cls._checked)
         if problems:
             raise JobInvalid(problems)
         return cls(**values)
 
     @classmethod
-    def _values(cls, data: Any, where: str, problems: List[str]) -> Dict[str, Any]:
+    def _values(cls, data: Any, where: str, problems: List[str], strict: bool) -> Dict[str, Any]:
+        """The fields' values. `strict`: an unknown field is a problem; else it is left out."""
         if not isinstance(data, Mapping):
             problems.append(f"{where or cls.__name__}: must be a mapping, not {_kind(data)}")
             return {}
@@ -84,8 +85,9 @@ class Record:
         for key, value in data.items():
             if key in names and value is not None:
                 name, field, hint = names[key]
-                values[name] = _read(f"{where}{key}", value, hint, field.metadata, problems)
-            elif key not in names and cls._checked:
+                values[name] = _read(f"{where}{key}", value, hint, field.metadata, problems,
+                                     strict)
+            elif key not in names and strict:
                 problems.append(f"{where}{key}: unknown field" + _meant(str(key), names))
         for key, (name, field, hint) in names.items():
             if name not in values and field.default is dataclasses.MISSING:
@@ -169,18 +171,18 @@ def _check_plain(where: str, value: Any, hint: Any, limits: Mapping[str, Any]) -
             yield f"{where}: must be {bounds}, not {value}"
 
 
-def _read(where: str, value: Any, hint: Any, limits: Mapping[str, Any],
-          problems: List[str]) -> Any:
+def _read(where: str, value: Any, hint: Any, limits: Mapping[str, Any], problems: List[str],
+          strict: bool) -> Any:
     hint = _inner(hint)
     if limits.get("codec") == "env":
         return _read_env(where, value, problems)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (list, List) and isinstance(value, list):
-        return [_read(f"{where}[{i}]", each, arguments[0], {}, problems)
+        return [_read(f"{where}[{i}]", each, arguments[0], {}, problems, strict)
                 for i, each in enumerate(value)]
     if isinstance(hint, type) and issubclass(hint, Record):
         before = len(problems)
-        values = hint._values(value, f"{where}.", problems)
+        values = hint._values(value, f"{where}.", problems, strict)
         if len(problems) > before:
             return None
         try:

@@ -85,6 +85,24 @@ def test_a_value_that_was_set_later_is_judged_before_it_is_used():
     assert problems(job.manifest) == ["health.hang_timeout: must be str, not int 5"]
 
 
+def test_what_is_no_job_and_no_function_is_named():
+    with pytest.raises(TypeError, match="takes a lockstep.Job, not function; lockstep.train()"):
+        lockstep.run(test_what_is_no_job_and_no_function_is_named)
+    with pytest.raises(TypeError, match="takes a lockstep.Job, not str"):
+        lockstep.submit("job.yaml")
+    with pytest.raises(TypeError, match="takes a function, not Job"):
+        lockstep.train(lockstep.Job("gpt"))
+
+
+def test_a_field_of_a_newer_operator_is_left_out_on_request():
+    manifest = lockstep.Job("gpt", health=lockstep.Health(hang_timeout="5m")).manifest()
+    manifest["spec"]["newField"] = 1
+    manifest["spec"]["health"]["newTimeout"] = "1m"
+    assert len(problems(lambda: lockstep.Job.from_manifest(manifest))) == 2
+    job = lockstep.Job.from_manifest(manifest, strict=False)
+    assert job == lockstep.Job("gpt", health=lockstep.Health(hang_timeout="5m"))
+
+
 @pytest.mark.parametrize("text, problem", [
     ("a: [", "no YAML"), ("", "one job, not 0 documents"), ("a: 1\n---\nb: 1", "not 2 documents"),
     ("{apiVersion: v1, kind: Pod}", "must be a TrainingJob of lockstep.dev/v1alpha1, not Pod of v1"),

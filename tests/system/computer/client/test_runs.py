@@ -93,6 +93,21 @@ def test_the_status_and_the_logs_follow_a_job_that_runs(gate):
         run.wait(timeout=60)
 
 
+def test_several_threads_wait_for_one_job_and_read_its_logs(gate):
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(run.wait(timeout=60).state))
+                   for _ in range(4)]
+        threads += [threading.Thread(target=lambda: found.append(
+            list(run.logs(rank=3, follow=True, timeout=60)))) for _ in range(4)]
+        for each in threads:
+            each.start()
+        gate.touch()
+        for each in threads:
+            each.join(60)
+    assert found.count("Succeeded") == 4 and found.count(["rank 3"]) == 4
+
+
 def test_a_suspended_job_is_resumed_in_a_new_run(gate):
     with lockstep.run(job(until(gate)), echo=False) as run:
         next(run.logs(follow=True, timeout=60))
