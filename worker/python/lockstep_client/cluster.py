@@ -102,18 +102,11 @@ class ClusterRun(Run):
             raise NotFound(f"job {self.name} was deleted, and another job has its name now")
         return found
 
-    def wait(self, timeout: Optional[float] = None) -> Status:
-        """Returns the status when the job has succeeded; see Run.wait for the errors.
-
-        In a notebook it also shows the job's state, which is replaced in place. Ctrl-C ends the
-        wait, and the job goes on. ClusterError follows after five minutes without an API server.
-        """
-        deadline, status = Deadline(timeout, f"job {self.name}"), Status()
-        live = Live(self.name, lambda: status)
+    def _wait(self, deadline: Deadline, live: Live) -> Status:
         try:
             for found in self._follow(deadline):
                 status = _status_of(found)
-                live.show(last=status.state in ENDED)
+                live.show(self.name, lambda: status, last=status.state in ENDED)
                 verdict = self._verdict(status)
                 if verdict is not None:
                     return verdict

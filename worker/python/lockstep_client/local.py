@@ -227,18 +227,11 @@ class LocalRun(Run):
             self._guard.kill()
         self._guard.wait()
 
-    def wait(self, timeout: Optional[float] = None) -> Status:
-        """Returns the status when the job has succeeded; prints its output if `echo`.
-
-        In a notebook it also shows the job's state, which is replaced in place. Ctrl-C stops the
-        job as `suspend` does; a second Ctrl-C kills it. See Run.wait for the errors.
-        """
-        deadline = Deadline(timeout, f"job {self.name}")
-        live = Live(self.name, lambda: self.status)
+    def _wait(self, deadline: Deadline, live: Live) -> Status:
         try:
             while not self._poll():
                 self._print_new()
-                live.show()
+                live.show(self.name, lambda: self.status)
                 with self._changed:
                     if self._count == self._shown and self._own_count == self._own_shown:
                         self._changed.wait(deadline.left(_LOOK_SECONDS))
@@ -247,7 +240,7 @@ class LocalRun(Run):
             raise
         finally:
             self._print_new()
-            live.show(last=True)
+            live.show(self.name, lambda: self.status, last=True)
         return self._result()
 
     def _result(self) -> Status:

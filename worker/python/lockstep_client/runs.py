@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import dataclasses
 import time
 from types import TracebackType
-from typing import Iterator, List, Optional, Type, TypeVar
+from typing import AsyncIterator, Iterator, List, Optional, Type, TypeVar
 
 from lockstep import LockstepError
 from lockstep_client import view
 from lockstep_client.errors import JobFailed, JobStopped, NotFound, WaitTimeout
 from lockstep_client.job import Job
 from lockstep_client.status import Status
+from lockstep_client.view import Live
 
 ENDED = ("Succeeded", "Failed")
+_SLICE_SECONDS = 0.5  # after which a cancelled wait has left its thread
 R = TypeVar("R", bound="Run")
 
 
@@ -49,14 +52,33 @@ class Run(abc.ABC):
         """`status.state`: Running, Succeeded, Failed, ...; Pending before the job has begun."""
         return self.status.state or "Pending"
 
-    @abc.abstractmethod
     def wait(self, timeout: Optional[float] = None) -> Status:
         """Returns the status when the job has succeeded.
 
         timeout: in seconds; None waits for as long as the job takes. Raises JobFailed with the
         root cause, JobStopped if somebody stopped or deleted the job, and WaitTimeout, after which
         the job goes on.
+
+        On this computer it prints the job's output if `echo`. Ctrl-C then stops the job as
+        `suspend` does, and a second Ctrl-C kills it. On a cluster Ctrl-C ends the wait only, and
+        five minutes without an API server raise ClusterError. In a notebook it also shows the job's
+        state, which is replaced in place.
         """
+        return self._wait(Deadline(timeout, f"job {self.name}"), Live())
+
+    async def wait_async(self, timeout: Optional[float] = None) -> Status:
+        """`wait` for asyncio. The job goes on if the task is cancelled."""
+        deadline, live = Deadline(timeout, f"job {self.name}"), Live()
+        while True:
+            try:
+                slice_ = Deadline(deadline.left(_SLICE_SECONDS), f"job {self.name}")
+                return await asyncio.to_thread(self._wait, slice_, live)
+            except WaitTimeout:
+                deadline.left(0)
+
+    @abc.abstractmethod
+    def _wait(self, deadline: Deadline, live: Live) -> Status:
+        """What `wait` does, until the deadline."""
 
     @abc.abstractmethod
     def logs(self, rank: Optional[int] = None, machine: Optional[int] = None,
@@ -67,6 +89,17 @@ class Run(abc.ABC):
         follow: go on until the job has ended. timeout: in seconds, after which it raises
         WaitTimeout. Raises NotFound if the job has no such rank or machine.
         """
+
+    async def logs_async(self, rank: Optional[int] = None, machine: Optional[int] = None,
+                         follow: bool = False, timeout: Optional[float] = None
+                         ) -> AsyncIterator[str]:
+        """`logs` for asyncio: `async for line in run.logs_async(rank=0, follow=True)`."""
+        lines = await asyncio.to_thread(self.logs, rank, machine, follow, timeout)
+        while True:
+            line = await asyncio.to_thread(next, lines, None)
+            if line is None:
+                return
+            yield line
 
     @abc.abstractmethod
     def events(self) -> List[Event]:

@@ -31,7 +31,7 @@ def html(name: str, status: Status) -> str:
     percent = status.progress.percent if status.progress else None
     if percent is not None:
         parts.append(f'<progress max="100" value="{percent}" style="width:100%"></progress>')
-    rows = "".join(f"<tr><th>{_text(label)}</th><td>{_text(value)}</td></tr>"
+    rows = "".join(f"<tr><th style='padding-right:1em'>{_text(label)}</th><td>{_text(value)}</td></tr>"
                    for label, value in _facts(status)[1:] + _details(status))
     parts.append(f'<table style="{_STYLE}">{rows}</table>' if rows else "")
     parts.append(_machines(status))
@@ -86,18 +86,17 @@ def _text(value: str) -> str:
 class Live:
     """A view that is replaced in place. It shows nothing outside of a notebook."""
 
-    def __init__(self, name: str, status: Callable[[], Status]) -> None:
-        self._name, self._status = name, status
+    def __init__(self) -> None:
         self._handle: Optional[Any] = None
         self._shown, self._next = "", 0.0
         self._on = in_notebook()
 
-    def show(self, last: bool = False) -> None:
+    def show(self, name: str, status: Callable[[], Status], last: bool = False) -> None:
         """Shows the status, if it has changed, at most twice a second. `last`: in any case."""
         if not self._on or (time.monotonic() < self._next and not last):
             return
         self._next = time.monotonic() + REDRAW_SECONDS
-        text = html(self._name, self._status())
+        text = html(name, status())
         if text == self._shown:
             return
         self._shown = text

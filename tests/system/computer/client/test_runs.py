@@ -1,5 +1,6 @@
 """lockstep.run(): a job on this computer, by the real `lockstep run`."""
 
+import asyncio
 import os
 import pathlib
 import pickle
@@ -106,6 +107,27 @@ def test_several_threads_wait_for_one_job_and_read_its_logs(gate):
         for each in threads:
             each.join(60)
     assert found.count("Succeeded") == 4 and found.count(["rank 3"]) == 4
+
+
+def test_an_async_program_waits_reads_logs_and_is_cancelled(gate):
+    async def follow(run):
+        lines = [line async for line in run.logs_async(rank=3, follow=True, timeout=60)]
+        return lines, (await run.wait_async(timeout=60)).state
+
+    async def main(run):
+        with pytest.raises(lockstep.WaitTimeout):
+            await run.wait_async(timeout=0.05)
+        waiting = asyncio.ensure_future(run.wait_async())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert run.state in ("Pending", "Starting", "Running")
+        gate.touch()
+        return await asyncio.gather(follow(run), follow(run))
+
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        assert asyncio.run(main(run)) == [(["rank 3"], "Succeeded")] * 2
 
 
 def test_a_suspended_job_is_resumed_in_a_new_run(gate):
