@@ -31,7 +31,8 @@ def html(name: str, status: Status) -> str:
     percent = status.progress.percent if status.progress else None
     if percent is not None:
         parts.append(f'<progress max="100" value="{percent}" style="width:100%"></progress>')
-    rows = "".join(f"<tr><th style='padding-right:1em'>{_text(label)}</th><td>{_text(value)}</td></tr>"
+    rows = "".join(f"<tr><th style='padding-right:1em'>{_text(label)}</th>"
+                   f"<td>{_text(value)}</td></tr>"
                    for label, value in _facts(status)[1:] + _details(status))
     parts.append(f'<table style="{_STYLE}">{rows}</table>' if rows else "")
     parts.append(_machines(status))
