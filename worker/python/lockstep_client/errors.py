@@ -28,6 +28,7 @@ class JobFailed(LockstepError):
     exit_code: of the job, as `lockstep run` exits with it.
     cause: one word, as in `status.verdict.cause`: ProcessExit, EarlyCrash, MachineLost, Hang, ...
     last_lines: the last lines that the rank wrote to stderr.
+    traceback: what the function raised under lockstep.train(); else None.
     status: the job's whole status.
     """
 
