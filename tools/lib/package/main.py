@@ -25,7 +25,6 @@ COMMANDS = [
     "image",
     "chart",
     "krew",
-    "programs",
 ]
 
 
