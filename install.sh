@@ -134,7 +134,9 @@ set_link() { # PATH TEXT
   printf '%s\n' "$1" >>"$stage/links"
   if [ -L "$prefix/$1" ]; then readlink "$prefix/$1"; else echo; fi >>"$stage/before"
   mkdir -p "$(dirname "$prefix/$1")" &&
-    ln -s "$2" "$stage/link" && mv -f "$stage/link" "$prefix/$1"
+    ln -s "$2" "$stage/link" && mv -f "$stage/link" "$prefix/$1" &&
+    # It leads nowhere if a folder above it is itself a link, such as ~/.local/bin to ~/bin.
+    [ -e "$prefix/$1" ]
 }
 
 # Puts the links and the folder back as they were before this run.
@@ -206,7 +208,8 @@ install_release() {
   if [ -d "$home" ]; then mv "$home" "$stage/replaced"; fi
   mv "$tree" "$home"
   for path in $(files "$home"); do
-    set_link "$path" "$(link_text "$path")" || die "cannot write $prefix/$path"
+    set_link "$path" "$(link_text "$path")" ||
+      die "cannot write the link $prefix/$path, or its folder is a link to elsewhere; choose another --prefix"
   done
   finished=yes
   remove_leftovers "$before"

@@ -268,9 +268,16 @@ def test_failure_between_two_links_restores_the_version_before(release, install)
     release.add("1.1", [*FILES, "share/zsh/site-functions/_lockstep"])
     (install.prefix / "share/zsh").write_text("a file where a folder must be")
     done = install(release)
-    assert done.returncode == 1 and "cannot write" in done.stderr
+    assert done.returncode == 1 and "cannot write the link" in done.stderr
     (install.prefix / "share/zsh").unlink()
     assert install.paths() == before and install.version() == "1.0"
+
+
+def test_link_in_a_folder_that_is_elsewhere_is_refused(release, install, tmp_path):
+    (tmp_path / "far/away").mkdir(parents=True)
+    (install.prefix / "bin").symlink_to(tmp_path / "far/away")
+    assert refused(install(release), "bin/lockstep", "link to elsewhere", "--prefix")
+    assert list((tmp_path / "far/away").iterdir()) == []
 
 
 def test_prefix_without_space_keeps_what_it_had(release, install):
