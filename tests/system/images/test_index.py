@@ -15,7 +15,6 @@ from registry import registry
 sys.path.insert(0, str(ROOT / "tools/lib/package"))
 
 import image
-from errors import PackageError
 
 pytestmark = [pytest.mark.slow,
               pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah"), reason="needs buildah and root")]
@@ -23,12 +22,10 @@ pytestmark = [pytest.mark.slow,
 MACHINES = {"amd64": 62, "arm64": 183}
 
 
-def write_program(path, machine, interpreter=False):
-    """An ELF file that names its machine. It is never run."""
+def write_program(path, machine):
+    """The beginning of an ELF file that names its machine. It is never run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-        "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, int(interpreter), 64, 0, 0)
-    path.write_bytes(header + struct.pack("<I", 3) + bytes(52))
+    path.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 3, machine))
 
 
 @pytest.fixture
@@ -76,10 +73,3 @@ def test_registry_gives_each_architecture_its_programs_by_the_digest_of_the_file
             program = (tmp_path / run("mount", container) / "lockstep-operator").read_bytes()
             assert struct.unpack_from("<H", program, 18)[0] == machine
             run("rm", "--all")
-
-
-def test_program_with_shared_libraries_is_refused(stages, tmp_path):
-    write_program(stages["arm64"] / "lockstep-operator", 183, interpreter=True)
-    with pytest.raises(PackageError, match="arm64/lockstep-operator is not static"):
-        image.make(stages, tmp_path / "index.tar", 0)
-    assert not (tmp_path / "index.tar").exists()
