@@ -16,7 +16,10 @@ from tls import binary
 VERSION = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
                     re.MULTILINE)[1]
 PROGRAMS = {"lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep"}
-MODULES = {"lockstep.py", "lockstep_gpu.py", "lockstep_hf.py", "lockstep_torch.py"}
+MODULES = {"lockstep.py", "lockstep_call.py", "lockstep_gpu.py", "lockstep_hf.py",
+           "lockstep_torch.py", "lockstep-stubs/__init__.pyi", "lockstep_client/py.typed",
+           *(f"lockstep_client/{file.name}"
+             for file in (ROOT / "worker/python/lockstep_client").glob("*.py"))}
 INFO = f"lockstep_gang-{VERSION}.dist-info"
 SCRIPTS = f"lockstep_gang-{VERSION}.data/scripts"
 
@@ -63,7 +66,7 @@ def test_wheel_holds_static_programs_modules_and_the_licence(wheel):
     with zipfile.ZipFile(wheel) as zipped:
         assert zipped.testzip() is None
         names = set(zipped.namelist())
-        assert {name for name in names if name.endswith(".py")} == MODULES
+        assert {name for name in names if not name.startswith("lockstep_gang-")} == MODULES
         assert {name for name in names if SCRIPTS in name} == {f"{SCRIPTS}/{p}" for p in PROGRAMS}
         assert f"{INFO}/LICENSE" in names
         for program in PROGRAMS:
@@ -86,7 +89,8 @@ def test_metadata_names_the_distribution_and_its_pythons(wheel):
     with zipfile.ZipFile(wheel) as zipped:
         head, body = zipped.read(f"{INFO}/METADATA").decode().split("\n\n", 1)
     for line in ("Name: lockstep-gang", f"Version: {VERSION}", "Requires-Python: >=3.8",
-                 "License: Apache-2.0", "Description-Content-Type: text/markdown"):
+                 "License: Apache-2.0", "Description-Content-Type: text/markdown",
+                 "Provides-Extra: client", 'Requires-Dist: kubernetes>=29; extra == "cluster"'):
         assert line in head.splitlines()
     assert body == (ROOT / "worker/python/README.md").read_text()
 
@@ -104,6 +108,21 @@ def test_gang_of_two_machines_runs_from_an_environment_with_the_wheel(environmen
     assert {file for _, file in ranks} == {
         str(next(environment.parent.glob("lib/python3*/site-packages")) / "lockstep.py")}
     assert "hint: python" not in done.stderr
+
+
+def test_client_runs_a_job_from_an_environment_with_the_wheel(environment):
+    program = """\
+import lockstep
+job = lockstep.Job("gpt", machines=2, command=["sh", "-c", "exit $RANK"], prestart="Never",
+                   failure_policy=lockstep.FailurePolicy(max_restarts=0))
+try:
+    lockstep.run(job, echo=False).wait(timeout=60)
+except lockstep.JobFailed as failure:
+    print(failure.rank, failure.exit_code)
+"""
+    done = subprocess.run([environment / "python", "-c", program], capture_output=True, text=True,
+                          env={"PATH": "/usr/bin:/bin"}, timeout=60, check=False)
+    assert done.stdout == "1 1\n", done.stderr
 
 
 def test_command_with_another_python_gets_a_hint(environment):

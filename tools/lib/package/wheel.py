@@ -46,13 +46,23 @@ def run(options):
 
 
 def read_project():
-    """The table `project` of pyproject.toml, with its modules under `modules`."""
+    """The table `project` of pyproject.toml, with the paths of its modules, and of its packages'
+    files, under `files`."""
     document = tomllib.loads((MODULES / "pyproject.toml").read_text())
     project = document["project"]
     if project["version"] != programs.version():
         raise PackageError(f"worker/python/pyproject.toml has version {project['version']}, "
                            f"CMakeLists.txt has {programs.version()}: write one")
-    return {**project, "modules": document["tool"]["setuptools"]["py-modules"]}
+    setuptools = document["tool"]["setuptools"]
+    return {**project, "files": [f"{module}.py" for module in setuptools["py-modules"]]
+            + package_files(setuptools)}
+
+
+def package_files(setuptools):
+    """The paths of the packages' files, as setuptools chooses them: modules, and data by pattern."""
+    patterns = ["*.py", *setuptools["package-data"]["*"]]
+    return sorted({str(file.relative_to(MODULES)) for package in setuptools["packages"]
+                   for pattern in patterns for file in (MODULES / package).glob(pattern)})
 
 
 def write_wheel(project, stage, out):
@@ -69,8 +79,8 @@ def write_wheel(project, stage, out):
 
 def contents(project, name, stage, tags):
     """(path in the wheel, bytes, mode) of each file but RECORD."""
-    for module in project["modules"]:
-        yield f"{module}.py", (MODULES / f"{module}.py").read_bytes(), 0o644
+    for file in project["files"]:
+        yield file, (MODULES / file).read_bytes(), 0o644
     for program in PROGRAMS:
         yield f"{name}.data/scripts/{program}", (stage / "bin" / program).read_bytes(), 0o755
     yield f"{name}.data/scripts/kubectl-lockstep", KUBECTL_PLUGIN.encode(), 0o755
@@ -90,9 +100,17 @@ def metadata(project):
         f"License: {project['license']['text']}",
         *[f"Classifier: {classifier}" for classifier in project["classifiers"]],
         f"Requires-Python: {project['requires-python']}",
+        *extras(project["optional-dependencies"]),
         "Description-Content-Type: text/markdown",
     ]
     return "\n".join(lines) + "\n\n" + (MODULES / project["readme"]).read_text()
+
+
+def extras(groups):
+    """The lines of packages that only `pip install NAME[GROUP]` installs."""
+    for group, requirements in groups.items():
+        yield f"Provides-Extra: {group}"
+        yield from (f'Requires-Dist: {each}; extra == "{group}"' for each in requirements)
 
 
 def wheel_facts(tags):
