@@ -99,6 +99,20 @@ def here(installed, namespace, tmp_path):
     return Here(installed, namespace, tmp_path)
 
 
+def test_completion_names_the_jobs_of_the_namespace(here):
+    for name in ("gpt", "bert"):
+        here.run("submit", here.file(name))
+
+    def offered():
+        done = subprocess.run([binary("lockstep"), "__complete", "-n", here.namespace, "status", ""],
+                              env={**os.environ, "KUBECONFIG": str(here.kubeconfig)},
+                              stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout
+
+    # It gives up on a server that does not answer within 3 s.
+    wait_until(lambda: offered() == "bert\ngpt\n:4\n", "both names", PATIENCE)
+
+
 def test_submit_creates_a_job_once_and_replaces_the_job_only_on_request(here):
     out, _ = here.run("submit", here.file(), "--dry-run")
     assert "would be created" in out and here.job() is None
