@@ -12,8 +12,10 @@ from paths import ROOT
 
 PROGRAMS = ["kubectl-lockstep", "kubectl_complete-lockstep", "lockstep", "lockstep-agent",
             "lockstep-operator", "lockstep-pmix"]
+WRITTEN = ROOT / "tools/lib/package" / "man"  # pages that CLI11 does not make
 SHARED = ["usr/share/bash-completion/completions/lockstep", "usr/share/man/man1/lockstep-run.1.gz",
-          "usr/share/man/man1/lockstep-agent.1.gz", "usr/share/fish/vendor_completions.d/lockstep.fish"]
+          "usr/share/fish/vendor_completions.d/lockstep.fish", "usr/share/man/man1/lockstep-operator.1.gz",
+          *(f"usr/share/man/man1/{page.name}.gz" for page in WRITTEN.iterdir())]
 # Fails once, in its first generation.
 TRAIN = 'echo rank $RANK; [ "$LOCKSTEP_GENERATION $RANK" != "1-1 3" ] || exit 5'
 
