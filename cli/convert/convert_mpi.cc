@@ -20,9 +20,7 @@ constexpr std::string_view kPerPlace =
 constexpr std::string_view kOwnNodes = "machines are nodes that Kubernetes chooses.";
 constexpr std::string_view kDebugger = "`kubectl lockstep debug` shows where every rank stands.";
 constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
-
 constexpr std::string_view kNoInput = "no rank reads standard input.";
-constexpr std::string_view kInImage = "the program stands in the image.";
 
 constexpr auto kMpirun = std::to_array<KnownOption>({
     {"np n c", 1, kUsed},
@@ -67,7 +65,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
      kNothing},
     {"output-filename outfile-pattern output errfile-pattern", 1, kOutput},
     {"xml", 0, kOutput},
-    {"prepend-pattern xml-file", 1, kOutput},
+    {"prepend-pattern xml-file xterm", 1, kOutput},
     {"stdin", 1, kNoInput},
     {"s", kRanksMayFollow, kNoInput},
     {"timeout", 1, "write activeDeadlineSeconds."},
@@ -90,7 +88,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"configfile app", 1, "several programs in one job are not there: one TrainingJob each.", true},
     {"preload-files preload-file-dest-dir cartofile cf", 1,
      "files stand in the image or on volumes."},
-    {"preload-binary", 0, kInImage},
+    {"preload-binary", 0, "the program stands in the image."},
     {"pernode", 0, kUsed},
     {"usize universe-size", 1, kOfMpirun},
     {"localhost", 1, kNothing},
@@ -256,6 +254,22 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
   }
 }
 
+// Of two numbers of processes, Open MPI 5 takes the first, and MPICH neither.
+void RefuseTwoSizes(const CommandLine& line, JobBuilder& builder) {
+  for (const char* name : {"np", "npernode", "map-by", "host"}) {
+    const Option* first = nullptr;
+    for (const Option& option : line.options) {
+      if (option.name != name) continue;
+      if (first == nullptr) first = &option;
+      if (option.value == first->value) continue;
+      builder.Error(option.said, {},
+                    "stands here twice, as " + first->value + " and as " + option.value +
+                        "; keep one of them");
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 void ConvertMpirun(const std::string& program, const std::vector<std::string>& arguments, Size size,
@@ -263,6 +277,7 @@ void ConvertMpirun(const std::string& program, const std::vector<std::string>& a
   const size_t said_by_others = builder.error_count();
   const CommandLine line =
       ReadLauncherOptions(arguments, {"mpirun", Style::kWords, kMpirun}, {}, builder);
+  RefuseTwoSizes(line, builder);
   if (builder.error_count() > said_by_others) return;
   for (const Option& option : line.options) ReadMpirunOption(option, size, builder);
   if (std::find(line.program.begin(), line.program.end(), ":") != line.program.end()) {

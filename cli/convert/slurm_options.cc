@@ -65,15 +65,17 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"mail-type mail-user", 1, "watch status.state, or the operator's metrics."},
     {"dependency d begin b deadline delay-boot", 1, kWhen},
     {"hold H test-only", 0, kWhen},
-    {"export export-file", 1, kEnvironment},
+    {"export", 1, kUsed},
+    {"export-file", 1, kEnvironment},
     {"cpu-bind mem-bind gpu-bind tres-bind hint distribution m threads-per-core cores-per-socket "
      "sockets-per-node ntasks-per-core extra-node-info B mincpus cpu-freq gres-flags core-spec S "
      "thread-spec accel-bind",
      1, kBinding},
     {"ntasks-per-socket gpus-per-socket", 1, kPerSocket, true},
     {"tres-per-task", 1, "write resourcesPerProcess.", true},
-    {"gpu-freq profile acctg-freq power network comment mcs-label bb bbf extra container", 1,
-     kNotHere},
+    {"gpu-freq profile acctg-freq power network comment mcs-label bb bbf extra container "
+     "time-min",
+     1, kNotHere},
     {"propagate", kAttached, kNothing},
     {"overcommit O oversubscribe s", 0, kNothing},
     {"immediate I x11", kAttached, kNothing},
@@ -101,7 +103,8 @@ constexpr auto kSrun = std::to_array<KnownOption>({
     {"multi-prog", 0, kUsed},
     {"wait W", 1, "when a rank ends, failurePolicy says what the others do."},
     {"kill-on-bad-exit K", kAttached, kNothing},
-    {"label l unbuffered u overlap exact disable-status X interactive", 0, kNothing},
+    {"label l unbuffered u overlap exact disable-status X interactive quit-on-interrupt", 0,
+     kNothing},
     {"pty", kAttached, kNothing},
     {"no-allocate Z", 0, kOwner},
     {"preserve-env E", 0, kEnvironment},
@@ -284,6 +287,8 @@ class SlurmOptions {
                       " is not carried over: " + std::string(kWhichNodes));
     } else if (name == "input") {
       Input(option);
+    } else if (name == "export") {
+      Export(option);
     } else if (name == "array") {
       builder_.Remark(Said(option) +
                       " is not carried over: this is one job; write one for each element, with a "
@@ -296,6 +301,22 @@ class SlurmOptions {
       builder_.Error(option.said, position_,
                      "several programs in one job are not there; write one TrainingJob each");
     }
+  }
+
+  // ALL, NONE, names of variables and NAME=VALUE.
+  void Export(const Option& option) {
+    bool others = false;
+    for (const std::string& each : Parts(option.value, ',')) {
+      const size_t equals = each.find('=');
+      if (equals != std::string::npos && equals > 0) {
+        builder_.SetExport(each.substr(0, equals), each.substr(equals + 1));
+      } else {
+        others = others || each != "ALL";
+      }
+    }
+    if (!others) return;
+    builder_.Remark(std::string(launcher_) + ": " + Said(option) +
+                    " is not carried over but for its values: " + std::string(kEnvironment));
   }
 
   // A file, none, or the number of a task, whose input is srun's own.

@@ -4,6 +4,8 @@
         job = site.sbatch("-N2", script)
         site.scancel(job)
 
+    with slurm.running_site(tmp_path, cores=8, gpus=8) as site:  # of each node, as SLURM believes
+
 Needs root, as munged's key does, and Debian's slurmctld, slurmd and munge.
 """
 
@@ -39,8 +41,10 @@ ReturnToService=2
 MpiDefault=none
 KillWait=30
 SchedulerParameters=sched_interval=1,requeue_delay=1
-NodeName=n1 NodeHostName=localhost NodeAddr=127.0.0.1 Port={n1} CPUs={cpus} State=UNKNOWN
-NodeName=n2 NodeHostName=localhost NodeAddr=127.0.0.1 Port={n2} CPUs={cpus} State=UNKNOWN
+SlurmdParameters=config_overrides
+GresTypes=gpu
+NodeName=n1 NodeHostName=localhost NodeAddr=127.0.0.1 Port={n1} {size} State=UNKNOWN
+NodeName=n2 NodeHostName=localhost NodeAddr=127.0.0.1 Port={n2} {size} State=UNKNOWN
 PartitionName=p Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -73,11 +77,16 @@ class Site:
                               capture_output=True, text=True, timeout=60)
         return done.stdout if done.returncode == 0 else ""
 
-    def start(self):
+    def start(self, cores, gpus):
         (self.folder / "state").mkdir()
+        size = f"CPUs={cores or os.cpu_count()} RealMemory=4000 Gres=gpu:{gpus}"
         (self.folder / "slurm.conf").write_text(CONF.format(
-            folder=self.folder, cpus=os.cpu_count(), control=free_port(), n1=free_port(),
-            n2=free_port()))
+            folder=self.folder, size=size, control=free_port(), n1=free_port(), n2=free_port()))
+        devices = [self.folder / f"gpu{number}" for number in range(gpus)]
+        for device in devices:
+            device.touch()
+        lines = [f"NodeName=n[1-2] Name=gpu File={device}" for device in devices]
+        (self.folder / "gres.conf").write_text("\n".join(["AutoDetect=off", *lines, ""]))
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -125,10 +134,10 @@ class Site:
 
 
 @contextlib.contextmanager
-def running_site(folder):
+def running_site(folder, cores=None, gpus=0):
     site = Site(folder)
     try:
-        site.start()
+        site.start(cores, gpus)
         yield site
     finally:
         site.ask("scancel", "-u", "root")

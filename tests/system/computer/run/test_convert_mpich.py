@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from launches import convert, described, differences, run_of
-from mpi_options import WORLD, Mpirun, pairs
+from launcher_options import WORLD, Mpirun, pairs
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MPIEXEC = CACHE / "lockstep/frameworks/mpich/bin/mpiexec"  # of tools/deps
