@@ -5,6 +5,8 @@ namespace lockstep::control {
 namespace {
 
 constexpr Duration kOutrankAgain = minutes(1);  // for who says so again and again
+// A pod may be seen before the status that ordered it, but not for this long.
+constexpr Duration kAheadPatience = minutes(1);
 
 // Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
 // own, the newest attempt that was seen to be over.
@@ -36,6 +38,25 @@ std::vector<core::DesiredState::Fenced> Fenced(const ReconcileContext& context) 
   return fenced;
 }
 
+void RaiseEpoch(ReconcileContext& context, uint32_t epoch, const std::string& evidence) {
+  context.next.epoch = epoch;
+  context.AddEvent(true, "EpochRaised",
+                   "status has gone back, as when an etcd is restored: " + evidence);
+  context.Intend();
+}
+
+// The highest attempt of a pod that a lost status ordered; 0: there is none. An operator that was
+// paused while status went back may still make one. Its agent may have members that refuse the
+// machine 0 of the restored status.
+uint32_t AttemptOfLostStatus(ReconcileContext& context) {
+  uint32_t highest = 0;
+  for (const MachineObservation& seen : context.snapshot.machines) {
+    if (!IsReachableEpoch(context.snapshot.status, seen.attempt)) continue;
+    if (context.IsDue(seen.created + kAheadPatience)) highest = std::max(highest, seen.attempt);
+  }
+  return highest;
+}
+
 }  // namespace
 
 bool GoneMeansDead(ReconcileContext& context) {
@@ -60,6 +81,10 @@ void RememberFencing(ReconcileContext& context) {
 }
 
 bool Outrank(ReconcileContext& context) {
+  if (const uint32_t attempt = AttemptOfLostStatus(context); attempt > 0) {
+    RaiseEpoch(context, attempt, "a pod has attempt " + std::to_string(attempt) + " already");
+    return true;
+  }
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return false;
   const core::JobStatus& status = context.snapshot.status;
@@ -69,11 +94,8 @@ bool Outrank(ReconcileContext& context) {
   std::optional<Time>& last = context.Own<&Memory::gang>().outranked;
   if (!behind || (last && context.now.boot < *last + kOutrankAgain)) return false;
   last = context.now.boot;
-  context.next.epoch = gang->epoch + 1;
-  context.AddEvent(true, "EpochRaised",
-                   "status has gone back, as when an etcd is restored: machine 0 knows epoch " +
-                       std::to_string(gang->epoch) + " already");
-  context.Intend();
+  RaiseEpoch(context, gang->epoch + 1,
+             "machine 0 knows epoch " + std::to_string(gang->epoch) + " already");
   return true;
 }
 

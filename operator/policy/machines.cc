@@ -221,7 +221,9 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
   for (const MachineObservation& seen : snapshot.machines) {
     // What is seen of machines may be ahead of the status, after another leader's decisions.
     if (seen.attempt > snapshot.status.epoch) continue;
-    if (seen.machine < 0 || seen.machine >= snapshot.status.attempts.size()) {
+    const bool is_machine = seen.machine >= 0 && seen.machine < snapshot.status.attempts.size();
+    // A status with this epoch that never ordered the attempt has gone back since the order.
+    if (!is_machine || seen.attempt > snapshot.status.attempts.Of(seen.machine)) {
       leftovers.push_back(&seen);
     }
   }

@@ -39,8 +39,8 @@ std::vector<Machine> Machines(const Snapshot& snapshot);
 // null: nothing.
 const core::GangStatus::MachineStatus* Told(const core::GangStatus& status, const Machine& machine);
 
-// What belongs to no current machine: its index is beyond the gang, or there is no gang. Nothing of
-// an epoch that is yet to be heard of.
+// What belongs to no machine's attempts: there is no such machine, or the status that ordered the
+// attempt is lost. Nothing of an epoch that is yet to be heard of.
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);
 
 // Every lower attempt of the machine was seen to be over or taken for dead, or there is none.

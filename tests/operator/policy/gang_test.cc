@@ -25,6 +25,25 @@ TEST(Gang, AStatusThatWentBackIsRaisedAboveWhatTheCoordinatorHasTaken) {
   }
 }
 
+// As an operator makes it that was paused while status went back.
+TEST(Gang, APodOfALostStatusRaisesTheEpochAndIsDeleted) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  const std::string uid = scene.AddMachine(0, 5).uid;
+  EXPECT_FALSE(scene.Decide().intent) << "the status that ordered it may be on its way";
+  scene.Pass(minutes(1));
+  scene.Running();
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->epoch, 5U);
+  EXPECT_EQ(decision.intent->attempts, scene.status().attempts) << "nothing is replaced";
+  const Decision then = scene.Settle();
+  EXPECT_TRUE(std::ranges::any_of(then.actions, [&](const Action& action) {
+    const auto* stop = std::get_if<StopMachine>(&action);
+    return stop != nullptr && stop->uid == uid;
+  }));
+}
+
 TEST(Gang, Machine0IsToldWhatItCannotSee) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
