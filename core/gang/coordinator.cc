@@ -240,6 +240,10 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.address = hello.address;
   lease_.OnHello(now, hello.machine);
   slot.lost = false;
+  // An agent that no coordinator has welcomed was never measured. If its attempt was, an etcd that
+  // was restored gave the attempt out twice.
+  const bool fresh = hello.report.phase == MemberPhase::kJoining;
+  if (preflight_ && fresh) preflight_->OnReplaced(slot.machine);
   if (preflight_) preflight_->OnJoined(slot.machine);
   slot.memory.reset();
   if (Holds(Rule::kCopiesComeAgain)) slot.fetching.reset();

@@ -230,6 +230,19 @@ TEST_F(CoordinatorPreflightTest, AnotherAgentOfTheSameAttemptIsMeasuredToo) {
   EXPECT_THAT(machines_[1].spawns, SizeIs(1));
 }
 
+TEST_F(CoordinatorPreflightTest, AnotherAgentOfAnAttemptThatNeverRanIsMeasuredToo) {
+  prepare_hangs_ = true;
+  BeginHeld(4);
+  AnswerAll();
+  ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
+  Cut(3);
+  JoinHeld(3, 1);
+  Do(coordinator_->OnPrepared(now_, {prepared_.back(), "127.0.0.1", 29500, "", ""}));
+  Settle();
+  for (const Machine& machine : machines_) EXPECT_THAT(machine.spawns, SizeIs(0));
+  EXPECT_EQ(State(), PreflightState::kMeasuring);
+}
+
 TEST_F(CoordinatorPreflightTest, AMachineWithABrokenGpuIsReplacedAndTheGpuNamed) {
   preflight_->gpus = true;
   BeginHeld(4);
