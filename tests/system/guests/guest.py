@@ -1,4 +1,4 @@
-"""Small machines with several NUMA nodes: real kernels in QEMU, on a machine that has one node.
+"""Small machines of another kind than this one: real kernels in QEMU, with several NUMA nodes or for arm64.
 
     with tempfile.TemporaryDirectory() as folder:
         results = Guest(nodes=2, cpus=4, sockets=2).run(folder, [Check("strict", {"bind": "Node"}), ...])
@@ -18,17 +18,44 @@ import re
 import shutil
 import subprocess
 
+from paths import ROOT
 from tls import binary
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-KERNEL = CACHE / "lockstep/guest-kernel/vmlinuz"
+ARM64 = CACHE / "lockstep/arm64"
 PATIENCE = 600  # seconds, for all checks of a guest, which take one; on a machine shared by many
 MIB = 16  # that each rank touches
 # All processors of a guest share a thread. With a thread each, a kernel at times waited for itself for
 # ever, interrupts off, in one of three boots.
-EMULATOR = "tcg,thread=single"
-# At boot the kernel does not look whether its clock ticks: on a busy machine it does not, for a while.
-KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 no_timer_check"
+EMULATOR = ["-accel", "tcg,thread=single"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    emulator: tuple
+    kernel: pathlib.Path
+    kernel_options: str
+    busybox: str
+    programs: pathlib.Path | None = None  # None: those of LOCKSTEP_BIN
+
+    def program(self, name):
+        return str(self.programs / name) if self.programs else binary(name)
+
+
+AMD64 = Architecture(
+    ("qemu-system-x86_64", "-cpu", "max"), CACHE / "lockstep/guest-kernel/vmlinuz",
+    # At boot the kernel does not look whether its clock ticks: on a busy machine it does not, for a while.
+    "console=ttyS0 no_timer_check", shutil.which("busybox") or "/bin/busybox")
+
+
+def arm64(pages):
+    """With pages of so many KiB: 4 or 16."""
+    return Architecture(
+        # Pointer authentication as the architecture has it is very slow in QEMU; impdef is another one.
+        ("qemu-system-aarch64", "-machine", "virt", "-cpu", "max,pauth-impdef=on"),
+        ARM64 / f"kernel-{pages}k/vmlinuz", "console=ttyAMA0", str(ARM64 / "sysroot/bin/busybox"),
+        ROOT / "build/release-arm64/bin")
+
 
 INIT = r"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -130,6 +157,9 @@ class Guest:
     sockets: int
     gpus: tuple = ()  # for checks with `gpus`: the NUMA node of each
     distances: dict = dataclasses.field(default_factory=dict)  # (from, to): as ACPI's SLIT has it
+    architecture: Architecture = AMD64
+    files: dict = dataclasses.field(default_factory=dict)  # path in the guest, without /: file here
+    memory: int = 256  # MiB, of each node
 
     def run(self, folder, checks):
         """Outcomes by name; AssertionError with all that it said, where it did not come to its end."""
@@ -148,12 +178,13 @@ class Guest:
 
     def _command(self, folder):
         each = self.cpus // self.nodes
-        command = ["qemu-system-x86_64", "-accel", EMULATOR, "-cpu", "max", "-nographic",
-                   "-no-reboot", "-nodefaults", "-serial", "stdio", "-m", f"{256 * self.nodes}M",
-                   "-smp", f"{self.cpus},sockets={self.sockets},cores={self.cpus // self.sockets}", "-kernel", str(KERNEL),
-                   "-initrd", str(folder / "initramfs.gz"), "-append", KERNEL_OPTIONS]
+        command = [*self.architecture.emulator, *EMULATOR, "-nographic", "-no-reboot", "-nodefaults",
+                   "-serial", "stdio", "-m", f"{self.memory * self.nodes}M",
+                   "-smp", f"{self.cpus},sockets={self.sockets},cores={self.cpus // self.sockets}",
+                   "-kernel", str(self.architecture.kernel), "-initrd", str(folder / "initramfs.gz"),
+                   "-append", f"{self.architecture.kernel_options} quiet panic=-1"]
         for node in range(self.nodes):
-            command += ["-object", f"memory-backend-ram,id=m{node},size=256M", "-numa",
+            command += ["-object", f"memory-backend-ram,id=m{node},size={self.memory}M", "-numa",
                         f"node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=m{node}"]
         for (source, target), value in self.distances.items():
             command += ["-numa", f"dist,src={source},dst={target},val={value}"]
@@ -161,11 +192,15 @@ class Guest:
 
     def _initramfs(self, folder, checks):
         tree = folder / "tree"
-        for name in ("bin", "proc", "sys", "dev", "tmp", "jobs", "etc"):
+        for name in ("bin", "proc", "sys", "dev", "tmp", "jobs", "etc", "usr"):
             (tree / name).mkdir(parents=True)
-        shutil.copy(shutil.which("busybox"), tree / "bin/busybox")
+        (tree / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+        shutil.copy(self.architecture.busybox, tree / "bin/busybox")
         for program in ("lockstep", "lockstep-agent", "lockstep-guest"):
-            shutil.copy(binary(program), tree / "bin" / program)
+            shutil.copy(self.architecture.program(program), tree / "bin" / program)
+        for path, source in self.files.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, tree / path)
         (tree / "init").write_text(INIT)
         (tree / "init").chmod(0o755)
         first, second = ("".join(_line(check) for check in checks if check.gpus == gpus)

@@ -32,7 +32,7 @@ CORES = os.cpu_count()
 
 DEFAULT = ["unit", "integration"]
 ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
-SUITES = [*ALL, "frameworks"]
+SUITES = [*ALL, "frameworks", "arm64"]
 # Of the suites integration and slow.
 FOLDERS = ["tools", *(f"system/{name}" for name in (
     "api-server", "computer", "images", "monitoring", "guests"))]
@@ -45,10 +45,14 @@ NEEDS = {
     "e2e": ["--control-plane", "--cluster", "--monitoring"],
     "cpprestsdk": ["--control-plane", "--cluster"],
     "frameworks": ["--control-plane", "--frameworks"],
+    "arm64": ["--arm64"],
 }
 SANITIZED = {"asan": ["tests_unit", "tests_threaded", "tests_sim"], "fuzz": ["fuzzers"],
              "tsan": ["tests_threaded"]}
-PRESETS = {"asan": "asan", "fuzz": "asan", "tsan": "tsan"}  # a suite's own, else --preset's
+TARGETS = {**SANITIZED, "arm64": ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-guest",
+                                  "base_test", "core_test"]}  # all of the preset, if a suite isn't here
+# A suite's own preset; the others have --preset's.
+PRESETS = {"asan": "asan", "fuzz": "asan", "tsan": "tsan", "arm64": "release-arm64"}
 
 
 def say(text):
@@ -63,7 +67,7 @@ def shell(command, *arguments):
 
 
 def build(suite, preset):
-    return shell("build", PRESETS.get(suite, preset), *SANITIZED.get(suite, []))
+    return shell("build", PRESETS.get(suite, preset), *TARGETS.get(suite, []))
 
 
 def runners(suite, preset, whole):
@@ -96,6 +100,8 @@ def runners(suite, preset, whole):
                            LOCKSTEP_HTTP="cpprestsdk")]
         case "frameworks":
             return [python("frameworks", ["system/frameworks"])]
+        case "arm64":
+            return [GoogleTests("arm64", programs, ["-R", "^core$"]), python("arm64-guests", ["system/arm64"])]
         case "asan":
             return [GoogleTests("asan", programs, ["-L", "unit|threaded|sim"])]
         case "tsan":
@@ -133,7 +139,7 @@ def prepare(suites, preset):
     subprocess.run([ROOT / "tools/deps", "--demo"], check=True)  # what the build needs
     needs = sorted({need for suite in suites for need in NEEDS.get(suite, [])})
     deps = subprocess.Popen([ROOT / "tools/deps", *needs])
-    if set(suites) - set(SANITIZED):
+    if set(suites) - set(PRESETS):
         if not (ROOT / "build" / preset).exists():
             say("building Lockstep and its tests, once: about 10 minutes on 2 cores")
         shell("build", preset)
