@@ -32,7 +32,7 @@ def test_every_place_names_the_version_of_cmakelists():
 
 def test_no_other_file_names_an_image_chart_or_program_of_this_version():
     places = {name for name, _, _ in version.found()}
-    named = rf"(lockstep[/a-z-]*[: -]|[vV]ersion[:= \"`]*){re.escape(version.current())}\b"
+    named = rf"(lockstep[/a-z_-]*[: -]|[vV]ersion[:= \"`]*){re.escape(version.current())}\b"
     tracked = subprocess.run(["git", "grep", "-lIE", re.escape(version.current())], cwd=ROOT,
                              capture_output=True, text=True).stdout.split()
     forgotten = [name for name in tracked if name not in places and not OTHERS.search(name)
