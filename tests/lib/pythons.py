@@ -1,6 +1,7 @@
 """The Pythons of this computer: on PATH, of tools/deps --pythons and of pyenv."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -19,6 +20,7 @@ def _candidates():
         yield from sorted(map(str, PYENV.glob(f"versions/3.{minor}.*/bin/python3")))
 
 
+@functools.cache
 def pythons():
     """One Python of each minor version found here, by its version."""
     found = {}
