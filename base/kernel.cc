@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <utility>
+
+#include "base/text/ascii.h"
 
 namespace lockstep {
 namespace {
@@ -17,12 +18,13 @@ constexpr std::pair<int, int> kOldest{5, 11};
 
 // "5.10.0-30-amd64" is {5, 10}; {0, 0} if it is no such text.
 std::pair<int, int> MajorAndMinor(std::string_view release) {
-  std::pair<int, int> version;
-  const char* end = release.data() + release.size();
-  auto [rest, error] = std::from_chars(release.data(), end, version.first);
-  if (error != std::errc() || rest == end || *rest != '.') return {};
-  if (std::from_chars(rest + 1, end, version.second).ec != std::errc()) return {};
-  return version;
+  const size_t dot = release.find('.');
+  if (dot == std::string_view::npos) return {};
+  const std::string_view rest = release.substr(dot + 1);
+  const auto major = ParseNumber<int>(release.substr(0, dot));
+  const auto minor = ParseNumber<int>(rest.substr(0, rest.find_first_not_of("0123456789")));
+  if (!major || !minor) return {};
+  return {*major, *minor};
 }
 
 }  // namespace

@@ -96,10 +96,23 @@ bool IsHeader(std::string_view line) {
 // Whether the call is one that returns when peers have come: of torch.distributed, of the
 // collectives under it, of the built-in trainer.
 bool WaitsForPeers(std::string_view place) {
-  static constexpr std::array<std::string_view, 17> kCalls = {
-      "barrier",        "all_reduce",     "allreduce",     "all_gather", "allgather",  "all-gather",
-      "reduce_scatter", "reduce-scatter", "reduceScatter", "broadcast",  "all_to_all", "alltoall",
-      "synchronize",    "recv",           "send ",         "receive ",  "_engine_run_backward"};
+  static constexpr std::array<std::string_view, 17> kCalls = {"barrier",
+                                                              "all_reduce",
+                                                              "allreduce",
+                                                              "all_gather",
+                                                              "allgather",
+                                                              "all-gather",
+                                                              "reduce_scatter",
+                                                              "reduce-scatter",
+                                                              "reduceScatter",
+                                                              "broadcast",
+                                                              "all_to_all",
+                                                              "alltoall",
+                                                              "synchronize",
+                                                              "recv",
+                                                              "send ",
+                                                              "receive ",
+                                                              "_engine_run_backward"};
   if (place.starts_with(kOwnCode)) return false;
   const std::string_view call = place.substr(0, place.find(" ("));
   return std::ranges::any_of(

@@ -138,9 +138,9 @@ struct ObserveMemory {
 // How a generation comes on, from the steps of its slowest rank in one report after the other.
 struct Pace {
   core::Generation generation;
-  int64_t step = 0;  // of the newest report
-  Time moved_at{};   // when a report first named that step
-  int64_t reports = 1;  // of different steps
+  int64_t step = 0;        // of the newest report
+  Time moved_at{};         // when a report first named that step
+  int64_t reports = 1;     // of different steps
   Duration longest_gap{};  // between two of them
 };
 

@@ -13,8 +13,8 @@ using core::Condition;
 // one that reports each step.
 constexpr int kGaps = 3;
 constexpr Duration kShortest = minutes(1);
-constexpr int kEnoughReports = 3;           // of different steps: two gaps
-constexpr Duration kNearest = seconds(5);   // with hangTimeout: reports come about once a second
+constexpr int kEnoughReports = 3;          // of different steps: two gaps
+constexpr Duration kNearest = seconds(5);  // with hangTimeout: reports come about once a second
 
 std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace) {
   const Duration hang_timeout = context.spec().health.hang_timeout;

@@ -70,9 +70,9 @@ TEST(JudgeHangTest, NamesTheRankThatDoesNotWaitForItsPeers) {
 }
 
 TEST(JudgeHangTest, NamesTheRankThatMissedTheBackwardPassOfItsPeers) {
-  const HangVerdict verdict = JudgeHang(
-      Places({"_engine_run_backward (graph.py:824) in step (train.py:9)", "load_batch (train.py:30)",
-              "_engine_run_backward (graph.py:824) in step (train.py:9)"}));
+  const HangVerdict verdict = JudgeHang(Places(
+      {"_engine_run_backward (graph.py:824) in step (train.py:9)", "load_batch (train.py:30)",
+       "_engine_run_backward (graph.py:824) in step (train.py:9)"}));
   EXPECT_EQ(verdict.awaited, 1U);
 }
 
