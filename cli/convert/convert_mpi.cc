@@ -30,7 +30,7 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"hostfile machinefile f default-hostfile", 1, kUsed},
     {"gpus-per-proc", 1, kUsed},
     {"x", 1, kUsed},
-    {"env genv", 2, kUsed},
+    {"env genv", kVariable, kUsed},
     {"wdir wd", 1, kUsed},
     {"genvlist envlist", 1, "the environment of a job stands in its env; write them there."},
     {"genvall envall genvnone envnone", 0, kNothing},
@@ -242,8 +242,8 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
   } else if (name == "x") {
     ReadExport(option.value, builder);
   } else if (name == "env") {
-    const size_t blank = option.value.find(' ');
-    builder.SetExport(option.value.substr(0, blank), option.value.substr(blank + 1));
+    const size_t end = option.value.find_first_of(" =");
+    builder.SetExport(option.value.substr(0, end), option.value.substr(end + 1));
   } else if (name == "mca" || name == "pmca") {
     ReadParameter(option, builder);
   } else if (name == "wdir") {

@@ -141,8 +141,14 @@ class Reader {
            (!next.empty() && next.find_first_not_of("0123456789,-") == std::string_view::npos);
   }
 
+  int WordsOf(const KnownOption& known) const {
+    if (known.values == kRanksMayFollow) return RanksFollow() ? 1 : 0;
+    if (known.values != kVariable) return known.values;
+    return at_ < words_.size() && AssignedName(words_[at_]) > 0 ? 1 : 2;
+  }
+
   bool TakeWords(const KnownOption& known, const std::string& said) {
-    const int values = known.values == kRanksMayFollow ? (RanksFollow() ? 1 : 0) : known.values;
+    const int values = WordsOf(known);
     std::string value;
     for (int i = 0; i < values; ++i) {
       if (at_ == words_.size() || !IsValue(words_[at_])) {
@@ -231,6 +237,13 @@ std::optional<int64_t> CountOf(const Option& option, Position position, JobBuild
 void SetProgram(const CommandLine& line, const Runs& runs, JobBuilder& builder) {
   if (line.program.empty()) {
     builder.Error("", {}, "the command names no script; write it behind the launcher's options");
+    return;
+  }
+  // Of an option that another launcher of the same name has with a value.
+  if (ParseNumber<int64_t>(line.program[0])) {
+    builder.Error(line.program[0], {},
+                  "stands where the program should, and may be the value of the option before it; "
+                  "take both out");
     return;
   }
   std::vector<std::string> command;

@@ -42,6 +42,8 @@ inline constexpr std::string_view kNothing = "";  // has no meaning here: droppe
 inline constexpr int kAttached = -1;
 // Of -s, which ranks follow in Intel MPI (--stdin), and none in Open MPI (--preload-binary).
 inline constexpr int kRanksMayFollow = -2;
+// NAME VALUE or NAME=VALUE: -genv A b, -genv A=b.
+inline constexpr int kVariable = -3;
 
 // Why options are dropped, where several launchers have them.
 inline constexpr std::string_view kBinding =

@@ -91,7 +91,11 @@ Said Read(std::span<const std::string> words) {
     const Option* option = Find(std::string_view(name).substr(dashes));
     if (option == nullptr) break;
     const bool joined = equals != std::string::npos;
-    const size_t values = joined ? 0 : static_cast<size_t>(option->values);
+    size_t values = joined ? 0 : static_cast<size_t>(option->values);
+    // -genv NAME=VALUE is -genv NAME VALUE.
+    if (values == 2 && i + 1 < words.size() && words[i + 1].find('=') != std::string::npos) {
+      values = 1;
+    }
     if (i + values >= words.size()) break;
     if (option->values == 1) {
       Take(*option, name, joined ? words[i].substr(equals + 1) : words[i + 1], &said);

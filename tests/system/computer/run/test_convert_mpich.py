@@ -26,7 +26,8 @@ SIZES = itertools.product(
 LINES = [
     ["-n", "2", "-genv", "ADDED", "a=b $x $(HOME)", "-wdir", "FOLDER", "-bind-to", "none", "-l",
      "-localhost", "localhost", "-demux", "poll", "-print-all-exitcodes"],
-    ["-hosts", "a:2,b:2", "-n", "4", "-launcher", "fork", "-prepend-rank", "-env", "ADDED", ""],
+    ["-hosts", "a:2,b:2", "-n", "4", "-launcher", "fork", "-prepend-rank", "-env", "ADDED", "", "-genv",
+     "OTHER=c d=e"],
 ]
 # Variables of the launcher's own, of which each start has others.
 REASONS = {r"PMI_(FD|HOSTNAME|PORT|ID)|HYDI?_.*|MPIR_.*": "each start has its own",
