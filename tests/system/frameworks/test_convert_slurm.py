@@ -15,6 +15,7 @@ SIZE = ["-N2", "--ntasks-per-node=2"]
 # Options with which this site starts no four ranks that describe themselves, without dashes.
 UNTRIED = {
     "h": "starts nothing", "help": "starts nothing", "usage": "starts nothing",
+    "export-file": "needs a file of variables",
     "V": "starts nothing", "version": "starts nothing", "H": "waits for a person",
     "hold": "waits for a person", "multi-prog": "takes the program's place",
     "container": "the site has no containers", "het-group": "the job has one part",
