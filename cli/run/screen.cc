@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "core/text/limited_text.h"
 
@@ -50,10 +51,13 @@ void Sink::Drain() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
-      broken_ = true;
+      broken_ = errno == EPIPE;
+      if (!broken_ && !losing_) problem_ = std::strerror(errno);
+      losing_ = true;
       done = bytes_.size();
       break;
     }
+    losing_ = false;
     done += static_cast<size_t>(n);
   }
   bytes_.erase(0, done);
@@ -75,6 +79,8 @@ void Screen::RankText(std::string_view lines) {
     above_ += lines;
   } else {
     out_.Write(lines);
+    const std::string problem = out_.TakeProblem();
+    if (!problem.empty()) Event("output of ranks is left out: standard output: " + problem);
   }
 }
 

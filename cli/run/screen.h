@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/event_loop.h"
@@ -26,6 +27,9 @@ class Sink {
 
   void Write(std::string_view bytes);
   size_t pending() const { return bytes_.size(); }
+  // Why bytes were dropped, once for each time that this begins: the disk is full or failed. ""
+  // otherwise, also if the reader is gone, who wants no more.
+  std::string TakeProblem() { return std::exchange(problem_, {}); }
 
  private:
   void Drain();
@@ -37,6 +41,8 @@ class Sink {
   std::string bytes_;
   bool watching_ = false;
   bool broken_ = false;  // the reader is gone: text is dropped
+  bool losing_ = false;  // the last write failed for another reason; the next is tried
+  std::string problem_;
 };
 
 class Screen {

@@ -55,5 +55,15 @@ TEST_F(SinkTest, AReaderThatIsGoneIsWrittenToNoMore) {
   EXPECT_EQ(sink.pending(), 0u);
 }
 
+TEST_F(SinkTest, AFullDiskIsReportedOnceAndTriedAgain) {
+  const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  Sink sink(full.get(), loop_.get());
+  sink.Write("text");
+  EXPECT_EQ(sink.TakeProblem(), "No space left on device");
+  sink.Write("text");
+  EXPECT_EQ(sink.TakeProblem(), "");
+  EXPECT_EQ(sink.pending(), 0u);
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -83,6 +83,16 @@ def test_last_status_is_that_of_the_report(tmp_path):
     assert last["state"] == "Succeeded"
 
 
+def test_output_that_finds_no_room_is_said_once_and_costs_the_job_nothing():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(
+            [binary("lockstep"), "run", *NO_SPARES, "--", "sh", "-c", "echo one; echo two"],
+            stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+            check=False)
+    assert done.returncode == 0 and "succeeded" in done.stderr, done.stderr
+    assert done.stderr.count("output of ranks is left out: standard output: No space left") == 1
+
+
 SAVES_IN_MEMORY = """\
 import os, sys
 import lockstep
