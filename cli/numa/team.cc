@@ -12,9 +12,8 @@
 #include <chrono>
 #include <memory>
 #include <new>
-#include <system_error>
-#include <thread>
 
+#include "base/thread.h"
 #include "worker/topology/placed_memory.h"
 
 namespace lockstep::numa {
@@ -206,23 +205,20 @@ void RunThreads(const TeamWork& work, const std::atomic<bool>& stop, Shared* sha
     gate = way;
     gate.notify_all();
   };
-  std::vector<std::thread> threads;
-  threads.reserve(work.cpus.size());
-  try {
-    for (size_t i = 0; i < work.cpus.size(); ++i) {
-      threads.emplace_back([&, i] {
-        gate.wait(Gate::kClosed);
-        if (gate == Gate::kWork) Worker(work, i, stop, shared).Run();
-      });
-    }
-    open(Gate::kWork);
-  } catch (const std::system_error& error) {
+  ThreadGroup threads;
+  Status started;
+  for (size_t i = 0; i < work.cpus.size() && started.ok(); ++i) {
+    started = threads.Start([&, i] {
+      gate.wait(Gate::kClosed);
+      if (gate == Gate::kWork) Worker(work, i, stop, shared).Run();
+    });
+  }
+  if (!started.ok()) {
     WorkerResult& missing = shared->results[threads.size()];
     missing.failed = "starting a thread";
-    missing.failed_errno = error.code().value();
-    open(Gate::kLeave);
+    missing.failed_errno = EAGAIN;
   }
-  for (std::thread& thread : threads) thread.join();
+  open(started.ok() ? Gate::kWork : Gate::kLeave);
 }
 
 TeamResult Merge(const TeamWork& work, const Shared& shared) {

@@ -11,6 +11,7 @@
 
 #include "base/backoff.h"
 #include "base/text/ascii.h"
+#include "base/thread.h"
 #include "base/thread_annotations.h"
 #include "operator/kube/client_window.h"
 
@@ -61,7 +62,7 @@ class Client::Core {
         transport_(std::move(transport)),
         window_(options_.max_in_flight),
         random_(std::random_device{}()),
-        thread_([this] { RunDue(); }) {}
+        thread_(StartThreadOrThrow([this] { RunDue(); })) {}
 
   ~Core() {
     {

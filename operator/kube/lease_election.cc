@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread.h"
 #include "base/wall_time.h"
 #include "operator/kube/http/transport.h"
 #include "operator/kube/lease_loop.h"
@@ -23,7 +24,7 @@ class LeaseThread {
         permit_(permit),
         handlers_(std::move(handlers)),
         loop_(options),
-        thread_([this] { Run(); }) {}
+        thread_(StartThreadOrThrow([this] { Run(); })) {}
 
   ~LeaseThread() {
     BeginStop();

@@ -148,7 +148,8 @@ Status Agent::OpenRanks(const std::string& executable) {
         Log("no guard can be had, so the ranks are killed: " + reason);
         Do(member_->OnGuardKilled(Now()));
       });
-  if (!guard.ok()) return guard.error();
+  // The machine has no process left, or no memory: another one may have.
+  if (!guard.ok()) return Error{ErrorKind::kBroken, guard.error().message};
   guard_ = std::move(*guard);
 
   const bool gpus = config_.job.spec.preflight.enabled && core::UsesGpus(config_.job.spec);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/thread.h"
 #include "worker/collectives/store/no_sigpipe.h"
 
 namespace lockstep::collectives {
@@ -51,7 +52,7 @@ QueueCommunicator::QueueCommunicator(const Options& options, Parts parts)
       parts_(std::move(parts)),
       watchdog_(WatchdogOptions(options, header_), &recorder_, parts_.transport.get(),
                 parts_.store.get()),
-      thread_([this] { Run(); }) {}
+      thread_(StartThreadOrThrow([this] { Run(); })) {}
 
 QueueCommunicator::~QueueCommunicator() {
   bool idle = false;

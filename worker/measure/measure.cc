@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
-#include <thread>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "base/thread.h"
 #include "base/unique_fd.h"
 
 namespace lockstep {
@@ -47,10 +48,14 @@ double RateOf(int threads, double amount, const std::function<std::function<void
     } while (elapsed < kMeasureTime);
     rates[i] = done / InSeconds(elapsed);
   };
-  std::vector<std::jthread> others;
-  for (size_t i = 1; i < rates.size(); ++i) others.emplace_back(measure, i);
+  ThreadGroup others;
+  for (size_t i = 1; i < rates.size(); ++i) {
+    const Status started = others.Start([&measure, i] { measure(i); });
+    // A rate of fewer cores would call a good machine slow.
+    if (!started.ok()) throw std::runtime_error(started.error().message);
+  }
   measure(0);
-  others.clear();
+  others.Join();
   double sum = 0;
   for (const double rate : rates) sum += rate;
   return sum;

@@ -41,7 +41,7 @@ struct Threads::State {
   std::atomic<uint32_t> loop{0};  // what the threads sleep on
   std::atomic<uint32_t> left{0};  // blocks of this loop not yet done; what the caller sleeps on
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
+  ThreadGroup threads;
 
   bool Take(uint32_t of, size_t* block);
   void Work(uint32_t of);
@@ -89,9 +89,7 @@ Threads::Threads(int count) : state_(std::make_unique<State>()) {
   assert(count >= 1);
   // With fewer of them, where the system has no more, the same blocks take longer.
   for (int i = 1; i < count; ++i) {
-    Result<std::thread> thread = StartThread([this] { state_->Serve(); });
-    if (!thread.ok()) break;
-    state_->threads.push_back(std::move(*thread));
+    if (!state_->threads.Start([this] { state_->Serve(); }).ok()) break;
   }
 }
 
@@ -99,14 +97,14 @@ Threads::~Threads() {
   state_->stop.store(true, std::memory_order_release);
   state_->loop.fetch_add(1, std::memory_order_acq_rel);
   state_->loop.notify_all();
-  for (std::thread& thread : state_->threads) thread.join();
+  state_->threads.Join();
 }
 
 int Threads::count() const { return static_cast<int>(state_->threads.size()) + 1; }
 
 void Threads::For(size_t blocks, const std::function<void(size_t)>& block) {
   assert(blocks < UINT32_MAX);
-  if (blocks <= 1 || state_->threads.empty()) {
+  if (blocks <= 1 || state_->threads.size() == 0) {
     for (size_t i = 0; i < blocks; ++i) block(i);
     return;
   }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace lockstep::kube {
 namespace {
 
@@ -18,7 +20,7 @@ WatchThread::WatchThread(Transport* transport, const WatchOptions& options, Watc
       options_(options),
       loop_(options, sink),
       inbox_(std::make_shared<Inbox<WatchNews>>()),
-      thread_([this] { Run(); }) {}
+      thread_(StartThreadOrThrow([this] { Run(); })) {}
 
 WatchThread::~WatchThread() {
   inbox_->Stop();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/thread.h"
 #include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {
@@ -20,7 +21,7 @@ Watchdog::Watchdog(Options options, FlightRecorder* recorder, Transport* transpo
       recorder_(recorder),
       transport_(transport),
       store_(store),
-      thread_([this] { Run(); }) {
+      thread_(StartThreadOrThrow([this] { Run(); })) {
   if (store_ == nullptr) return;
   store_->Watch([this] { return Progress{recorder_->last_issued(), recorder_->last_finished()}; },
                 [this](const Failure& failure) { Post({failure, Source::kStore}); });

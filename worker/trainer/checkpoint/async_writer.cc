@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/thread.h"
 #include "worker/trainer/checkpoint/prune.h"
 
 namespace lockstep::trainer {
@@ -20,7 +21,8 @@ AsyncWriter::AsyncWriter(const Shape& shape, Commit commit)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
+  Result<std::thread> thread = StartThread([this] { Run(); });
+  if (thread.ok()) thread_ = std::move(*thread);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -30,7 +32,7 @@ AsyncWriter::~AsyncWriter() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Status AsyncWriter::BeginCopy(const std::string& folder, ConstTrainingState state,
@@ -48,6 +50,7 @@ Status AsyncWriter::BeginCopy(const std::string& folder, ConstTrainingState stat
     copied_ = false;
   }
   changed_.notify_all();
+  if (!thread_.joinable()) Serve(Job{folder, state, manifest});
   return {};
 }
 
@@ -93,20 +96,24 @@ void AsyncWriter::Run() {
       if (!job_) return;
       job = *job_;
     }
-    Copy(job.state);
-    {
-      MutexLock lock(&mutex_);
-      copied_ = true;
-    }
-    changed_.notify_all();
-    Result<std::string> result = Write(job);
-    {
-      MutexLock lock(&mutex_);
-      results_.push_back(std::move(result));
-      job_.reset();
-    }
-    changed_.notify_all();
+    Serve(job);
   }
+}
+
+void AsyncWriter::Serve(const Job& job) {
+  Copy(job.state);
+  {
+    MutexLock lock(&mutex_);
+    copied_ = true;
+  }
+  changed_.notify_all();
+  Result<std::string> result = Write(job);
+  {
+    MutexLock lock(&mutex_);
+    results_.push_back(std::move(result));
+    job_.reset();
+  }
+  changed_.notify_all();
 }
 
 void AsyncWriter::Copy(const ConstTrainingState& state) {

@@ -1,4 +1,5 @@
-// Writes checkpoints from a copy, in a thread of its own, while training goes on.
+// Writes checkpoints from a copy, in a thread of its own, while training goes on. If the system has
+// no thread left, BeginCopy() does all of it, and training waits.
 //
 //   AsyncWriter writer(shape, [&](const std::string& folder) { return line.Commit(folder); });
 //   Status begun = writer.BeginCopy(folder, state, manifest);
@@ -60,6 +61,7 @@ class AsyncWriter {
   };
 
   void Run();
+  void Serve(const Job& job);
   void Copy(const ConstTrainingState& state);
   Result<std::string> Write(const Job& job) const;
 
@@ -76,7 +78,7 @@ class AsyncWriter {
   std::deque<Result<std::string>> results_ GUARDED_BY(mutex_);
   bool copied_ GUARDED_BY(mutex_) = true;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::thread thread_;  // none: the system had none left
 };
 
 }  // namespace lockstep::trainer

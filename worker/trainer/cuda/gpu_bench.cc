@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/text/columns.h"
 #include "base/text/json.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/measure/measure.h"
@@ -221,12 +221,13 @@ Result<std::vector<GpuRow>> BenchGpus() {
   if (count == 0) return Error::NotFound("this process sees no GPU: look at CUDA_VISIBLE_DEVICES");
   const Result<Library> library = BlasLibrary::Load();
   std::vector<GpuRow> rows(static_cast<size_t>(count));
-  std::vector<std::jthread> threads;
+  ThreadGroup threads;
   for (int gpu = 0; gpu < count; ++gpu) {
-    threads.emplace_back(
+    const Status started = threads.Start(
         [gpu, &library, &rows] { rows[static_cast<size_t>(gpu)] = BenchGpu(gpu, library); });
+    if (!started.ok()) return started.error();
   }
-  threads.clear();
+  threads.Join();
   return rows;
 }
 

@@ -8,15 +8,22 @@
 #include <cstring>
 #include <utility>
 
+#include "base/thread.h"
 #include "worker/trainer/run/agent_link.h"
 
 namespace lockstep::trainer {
 
 Rejoin::Rejoin(const std::string& socket_path, int rank, std::string generation)
-    : rank_(rank),
-      generation_(std::move(generation)),
-      socket_(ConnectToAgent(socket_path, 0)),
-      thread_([this] { Run(); }) {}
+    : rank_(rank), generation_(std::move(generation)), socket_(ConnectToAgent(socket_path, 0)) {
+  Result<std::thread> thread = StartThread([this] { Run(); });
+  if (thread.ok()) {
+    thread_ = std::move(*thread);
+  } else {
+    // Nobody waits for the generation's end: this process ends with it.
+    const MutexLock lock(&mutex_);
+    over_ = true;
+  }
+}
 
 Rejoin::~Rejoin() {
   if (socket_.valid()) shutdown(socket_.get(), SHUT_RDWR);

@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "tests/base/no_threads.h"
 #include "tests/worker/trainer/checkpoint/checkpoint_test_base.h"
 
 namespace lockstep::trainer {
@@ -53,6 +54,18 @@ TEST_F(AsyncWriterTest, CommitSeesAWholeCheckpointOnAnotherThreadAndSaysWhereItI
   EXPECT_EQ(**done, Path("000001.a"));
   EXPECT_TRUE(complete);
   EXPECT_NE(committed_on, std::this_thread::get_id());
+}
+
+TEST_F(AsyncWriterTest, WithoutAThreadItWritesAtOnce) {
+  const NoThreads none;
+  AsyncWriter writer(kTiny, Stay);
+  OwnedState state(kTiny, 1);
+  ASSERT_TRUE(writer.Begin(Path("a"), state.saved(), AtStep(5)).ok());
+  EXPECT_FALSE(writer.busy());
+  std::optional<Result<std::string>> done = writer.Wait();
+  ASSERT_TRUE(done && done->ok());
+  EXPECT_EQ(ReadCheckpoint(Path("a"), kTiny, state.view())->step, 5);
+  EXPECT_EQ(state, OwnedState(kTiny, 1));
 }
 
 TEST_F(AsyncWriterTest, OneIsLeftOutWhileTheLastIsUnderWay) {
