@@ -11,15 +11,15 @@ import pathlib
 import re
 import tarfile
 
-import programs
+import staging
 import sbom
 import yaml
 from errors import PackageError
 
 SUMMARY = "pack the Helm chart, with the images' digests in its values"
 
-CHART = programs.ROOT / "helm/lockstep"
-ICON = programs.ROOT / "docs/images/icon.svg"
+CHART = staging.ROOT / "helm/lockstep"
+ICON = staging.ROOT / "docs/images/icon.svg"
 # Of an image: where values.yaml has it.
 IMAGES = {"operator": ("image",), "worker": ("agent", "image"), "worker-cuda": ("cudaTrainer", "image")}
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -27,7 +27,7 @@ URL = re.compile(r"https://[^\s'\"]+")
 
 
 def add_arguments(parser):
-    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR")
+    parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist", metavar="DIR")
     parser.add_argument("--image", action="append", default=[], metavar="NAME=sha256:DIGEST",
                         help=f"the digest of an image: {', '.join(IMAGES)}; may be repeated")
     parser.add_argument("--registry", help="where the images are, such as registry.example.com")
@@ -41,10 +41,10 @@ def run(options):
     files = {name: path.read_bytes() for name, path in _files().items()}
     values = with_images(files["values.yaml"].decode(), digests, options.registry)
     files["values.yaml"] = values.encode()
-    about = with_links(files["Chart.yaml"].decode(), images(values, programs.version()), options.url)
+    about = with_links(files["Chart.yaml"].decode(), images(values, staging.version()), options.url)
     files["Chart.yaml"] = about.encode()
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"lockstep-{programs.version()}.tgz"
+    path = options.out / f"lockstep-{staging.version()}.tgz"
     path.write_bytes(packed(files, sbom.epoch()))
     print(path)
 

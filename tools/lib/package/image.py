@@ -13,13 +13,13 @@ import subprocess
 import tarfile
 import tempfile
 
-import programs
+import staging
 import sbom
 from errors import PackageError
 
 SUMMARY = "make the operator's image as an OCI index of all architectures"
 
-RECIPE = programs.ROOT / "docker/operator.Containerfile"
+RECIPE = staging.ROOT / "docker/operator.Containerfile"
 # kubectl-lockstep is for `helm test`.
 PROGRAMS = ["lockstep-operator", "kubectl-lockstep"]
 LABELS = {"title": "Lockstep operator", "licenses": "Apache-2.0",
@@ -28,15 +28,15 @@ PATIENCE = 600  # seconds for one command of buildah
 
 
 def add_arguments(parser):
-    programs.add_stage_arguments(parser)
-    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR")
+    staging.add_stage_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist", metavar="DIR")
     parser.add_argument("--push", metavar="REGISTRY", help="also push it as REGISTRY/lockstep/operator")
 
 
 def run(options):
-    stages = {folder.name: folder / "bin" for folder in programs.stage_all(options)}
+    stages = {folder.name: folder / "bin" for folder in staging.stage_all(options)}
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"lockstep-operator-{programs.version()}.oci.tar"
+    path = options.out / f"lockstep-operator-{staging.version()}.oci.tar"
     make(stages, path, sbom.epoch(), options.push)
     print(f"{path} operator={digest(path)}")
 
@@ -49,8 +49,8 @@ def make(stages, path, seconds, registry=None):
         scratch = pathlib.Path(scratch)
         for architecture, folder in stages.items():
             _make_root(scratch / "context" / architecture, folder)
-        name = f"lockstep/operator:{programs.version()}"
-        labels = {**LABELS, "version": programs.version()}
+        name = f"lockstep/operator:{staging.version()}"
+        labels = {**LABELS, "version": staging.version()}
         # A storage of its own, without overlays: the image is small, and nothing of it stays.
         buildah = ["buildah", "--root", scratch / "storage", "--runroot", scratch / "run",
                    "--storage-driver", "vfs"]
@@ -88,8 +88,8 @@ def _make_root(root, folder):
     documents = root / "usr/share/doc/lockstep"
     documents.mkdir(parents=True)
     for name in ("LICENSE", "NOTICE"):
-        if (programs.ROOT / name).is_file():
-            shutil.copyfile(programs.ROOT / name, documents / name)
+        if (staging.ROOT / name).is_file():
+            shutil.copyfile(staging.ROOT / name, documents / name)
     for name in PROGRAMS:
         shutil.copyfile(folder / name, root / name)  # a link becomes what it leads to
         (root / name).chmod(0o755)

@@ -7,7 +7,7 @@ import hashlib
 import pathlib
 import re
 
-import programs
+import staging
 import yaml
 from errors import PackageError
 
@@ -16,7 +16,7 @@ URL = re.compile(r"https://[^\s'\"]+")
 
 
 def add_arguments(parser):
-    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR",
+    parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist", metavar="DIR",
                         help="the folder with the tarballs")
     parser.add_argument("--url", required=True, help="the address below which the tarballs will be")
 
@@ -24,9 +24,9 @@ def add_arguments(parser):
 def run(options):
     if not URL.fullmatch(options.url):
         raise PackageError(f"--url must be an https address, not '{options.url}'")
-    version = programs.version()
+    version = staging.version()
     platforms = []
-    for architecture in programs.PRESETS:
+    for architecture in staging.PRESETS:
         path = options.out / f"lockstep-{version}-linux-{architecture}.tar.gz"
         if path.is_file():
             platforms.append(platform(path, architecture, options.url.rstrip("/")))

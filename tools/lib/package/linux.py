@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import time
 
-import programs
+import staging
 import tree as trees
 from errors import PackageError
 
@@ -30,14 +30,14 @@ LICENCES = {"deb": {"LICENSE": "/usr/share/doc/lockstep/copyright"},
 
 
 def add_arguments(parser):
-    programs.add_stage_arguments(parser)
-    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist",
+    staging.add_stage_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist",
                         metavar="DIR", help="the folder for the packages (without it: build/dist)")
 
 
 def run(kind, options):
     """Makes a package of `kind`, deb, rpm or apk, for each architecture of the options."""
-    subprocess.run([programs.ROOT / "tools/deps", "--packaging"], check=True)
+    subprocess.run([staging.ROOT / "tools/deps", "--packaging"], check=True)
     options.out.mkdir(parents=True, exist_ok=True)
     for architecture, tree in trees.make_trees(options):
         print(make_package(kind, architecture, tree, options.out))
@@ -62,7 +62,7 @@ def configuration(kind, architecture, tree, date):
     """What nfpm reads; JSON is YAML, too."""
     return {
         "name": "lockstep", "arch": architecture, "platform": "linux",
-        "version": programs.version(), "release": "1", "section": "utils", "priority": "optional",
+        "version": staging.version(), "release": "1", "section": "utils", "priority": "optional",
         "maintainer": "The Lockstep authors <lockstep@localhost>", "description": DESCRIPTION,
         "license": "Apache-2.0", "mtime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(date)),
         "contents": contents(kind, tree),

@@ -6,42 +6,32 @@ import importlib
 import subprocess
 import sys
 
-import programs
+import staging
 from errors import PackageError
 
-# A command is the module of its name, which has
+# Each command and its module, which has
 #   SUMMARY                 one line of help,
 #   add_arguments(parser)   its options,
 #   run(options)            its work; it raises PackageError if something is wrong.
-COMMANDS = [
-    "programs",
-    "wheel",
-    "tarball",
-    "deb",
-    "rpm",
-    "apk",
-    "sbom",
-    "notice",
-    "image",
-    "chart",
-    "krew",
-]
+COMMANDS = {"programs": "staging"} | {
+    name: name for name in (
+        "wheel", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "chart", "krew")}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/package", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        module = importlib.import_module(name)
+    for name, module in COMMANDS.items():
+        module = importlib.import_module(module)
         command = commands.add_parser(name, help=module.SUMMARY, description=module.__doc__,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     options = parser.parse_args()
-    programs.STAGE.mkdir(parents=True, exist_ok=True)
+    staging.STAGE.mkdir(parents=True, exist_ok=True)
     try:
         # Two commands at once would remove each other's stage.
-        with (programs.STAGE / "lock").open("w") as lock:
+        with (staging.STAGE / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             options.run(options)
     except PackageError as error:

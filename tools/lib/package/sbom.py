@@ -15,7 +15,7 @@ import urllib.parse
 
 import licences
 import linked
-import programs
+import staging
 
 SUMMARY = "say what is in each program, as SPDX 2.3"
 
@@ -27,7 +27,7 @@ def epoch():
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         return int(given)
-    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=programs.ROOT, capture_output=True,
+    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=staging.ROOT, capture_output=True,
                           text=True, check=True)
     return int(done.stdout)
 
@@ -94,7 +94,7 @@ def add_arguments(parser):
 
 def run(options):
     options.out.mkdir(parents=True, exist_ok=True)
-    number, seconds = programs.version(), epoch()
+    number, seconds = staging.version(), epoch()
     for program in options.programs:
         file = options.build / "bin" / program
         if file.is_symlink():

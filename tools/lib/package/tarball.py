@@ -13,7 +13,7 @@ import re
 import tarfile
 
 import linux
-import programs
+import staging
 import tree as trees
 from errors import PackageError
 
@@ -39,7 +39,7 @@ def run(options):
 
 def make_tarball(architecture, tree, out):
     """Packs the tree, with the same bytes for the same files, and returns the tarball's path."""
-    folder = f"lockstep-{programs.version()}-linux-{architecture}"
+    folder = f"lockstep-{staging.version()}-linux-{architecture}"
     path = out / f"{folder}.tar.gz"
     date = trees.source_date()
 
@@ -59,7 +59,7 @@ def make_tarball(architecture, tree, out):
 
 def write_installer(out, key, url):
     """Copies install.sh with the text of the key file and the address, and returns its path."""
-    text = (programs.ROOT / "install.sh").read_text()
+    text = (staging.ROOT / "install.sh").read_text()
     if key is not None:
         words = key.read_text().strip()
         if not KEY.fullmatch(words):

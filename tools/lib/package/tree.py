@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import time
 
-import programs
+import staging
 from errors import PackageError
 
-ROOT = programs.ROOT
+ROOT = staging.ROOT
 PAGES = pathlib.Path(__file__).parent / "man"  # of programs that do not use CLI11
 COMPLETIONS = {"bash": "share/bash-completion/completions/lockstep",
                "zsh": "share/zsh/site-functions/_lockstep",
@@ -40,12 +40,12 @@ def source_date():
 
 def make_trees(options):
     """Stages the programs that the options of add_stage_arguments() name; yields (ARCH, tree)."""
-    stages = programs.stage_all(options)
+    stages = staging.stage_all(options)
     host = HOSTS.get(platform.machine())
     if host is None:
         raise PackageError(f"packages cannot be made on {platform.machine()}")
     writers = next((each for each in stages if each.name == host), None)
-    writers = writers or programs.stage(host, build=not options.no_build)
+    writers = writers or staging.stage(host, build=not options.no_build)
     for stage in stages:
         yield stage.name, make_tree(stage, writers / "bin", source_date())
 
@@ -84,7 +84,7 @@ def write_pages(tree, writers, date):
         subprocess.check_output([writers / "lockstep-operator", "--help-man"], env=environment))
     day = time.strftime("%Y-%m-%d", time.gmtime(date))
     for page in PAGES.glob("*.1"):
-        text = page.read_text().replace("@DATE@", day).replace("@VERSION@", programs.version())
+        text = page.read_text().replace("@DATE@", day).replace("@VERSION@", staging.version())
         (folder / page.name).write_text(text)
     for page in folder.glob("*.1"):
         (folder / f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))

@@ -12,12 +12,12 @@ import pathlib
 import tomllib
 import zipfile
 
-import programs
+import staging
 from errors import PackageError
 
 SUMMARY = "write the Python wheel"
 
-MODULES = programs.ROOT / "worker/python"
+MODULES = staging.ROOT / "worker/python"
 # The operator runs from its image, with the rights that the chart gives it.
 PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix"]
 # Of glibc 2.17 (PEP 599, by both of its names) and of musl 1.1 on. Static programs need neither.
@@ -33,15 +33,15 @@ exec "$(dirname "$(readlink -f "$0")")/lockstep" "$@"
 
 
 def add_arguments(parser):
-    programs.add_stage_arguments(parser)
-    parser.add_argument("--out", type=pathlib.Path, default=programs.ROOT / "build/dist", metavar="DIR",
+    staging.add_stage_arguments(parser)
+    parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist", metavar="DIR",
                         help="where to write it (without it: build/dist)")
 
 
 def run(options):
     project = read_project()
     options.out.mkdir(parents=True, exist_ok=True)
-    for stage in programs.stage_all(options):
+    for stage in staging.stage_all(options):
         print(write_wheel(project, stage, options.out))
 
 
@@ -50,9 +50,9 @@ def read_project():
     files, under `files`."""
     document = tomllib.loads((MODULES / "pyproject.toml").read_text())
     project = document["project"]
-    if project["version"] != programs.version():
+    if project["version"] != staging.version():
         raise PackageError(f"worker/python/pyproject.toml has version {project['version']}, "
-                           f"CMakeLists.txt has {programs.version()}: write one")
+                           f"CMakeLists.txt has {staging.version()}: write one")
     setuptools = document["tool"]["setuptools"]
     return {**project, "files": [f"{module}.py" for module in setuptools["py-modules"]]
             + package_files(setuptools)}
@@ -85,8 +85,8 @@ def contents(project, name, stage, tags):
         yield f"{name}.data/scripts/{program}", (stage / "bin" / program).read_bytes(), 0o755
     yield f"{name}.data/scripts/kubectl-lockstep", KUBECTL_PLUGIN.encode(), 0o755
     for text in ("LICENSE", "NOTICE"):
-        if (programs.ROOT / text).exists():
-            yield f"{name}.dist-info/{text}", (programs.ROOT / text).read_bytes(), 0o644
+        if (staging.ROOT / text).exists():
+            yield f"{name}.dist-info/{text}", (staging.ROOT / text).read_bytes(), 0o644
     yield f"{name}.dist-info/METADATA", metadata(project).encode(), 0o644
     yield f"{name}.dist-info/WHEEL", wheel_facts(tags).encode(), 0o644
 

@@ -163,7 +163,15 @@ def test_a_rank_that_ignores_sigterm_is_killed_after_the_time_of_delete(gate):
     assert run.state == "Suspended"
 
 
-def test_ctrl_c_stops_the_job(gate):
+@pytest.fixture
+def interruptible():
+    """SIGINT raises KeyboardInterrupt, which the processes of pytest-xdist leave out."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_the_job(gate, interruptible):
     with lockstep.run(job(until(gate)), echo=False) as run:
         next(run.logs(follow=True, timeout=60))
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
