@@ -1,6 +1,7 @@
 """tools/package chart and krew: what a release writes into them."""
 
 import hashlib
+import io
 import re
 import subprocess
 import tarfile
@@ -79,19 +80,46 @@ def test_wrong_option_is_refused(options, said, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_krew_manifest_names_each_tarball_with_its_sum(tmp_path):
-    name = f"lockstep-{VERSION}-linux-amd64.tar.gz"
-    (tmp_path / name).write_bytes(b"tarball")
+def tarball(folder):
+    """A release's tarball for amd64, with stand-ins for its files."""
+    path = folder / f"lockstep-{VERSION}-linux-amd64.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in (("bin/lockstep", b"program"), ("bin/lockstep-agent", b"agent"),
+                           ("share/doc/lockstep/LICENSE", b"licence")):
+            entry = tarfile.TarInfo(f"{path.name.removesuffix('.tar.gz')}/{name}")
+            entry.size, entry.mode = len(text), 0o755 if name.startswith("bin/") else 0o644
+            tar.addfile(entry, io.BytesIO(text))
+        entry = tarfile.TarInfo(f"{path.name.removesuffix('.tar.gz')}/bin/kubectl-lockstep")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "lockstep"
+        tar.addfile(entry)
+    return path
+
+
+def test_krew_archive_has_the_program_under_its_name_and_no_link(tmp_path):
+    tarball(tmp_path)
     done = package("krew", "--out", tmp_path, "--url", "https://example.com/v1/")
     assert done.returncode == 0, done.stderr
     manifest = yaml.safe_load((tmp_path / "lockstep.yaml").read_text())
     assert manifest["spec"]["version"] == f"v{VERSION}"
     [platform] = manifest["spec"]["platforms"]
-    assert platform["uri"] == f"https://example.com/v1/{name}"
-    assert platform["sha256"] == hashlib.sha256(b"tarball").hexdigest()
-    assert platform["bin"] == "kubectl-lockstep"
+    archive = tmp_path / f"kubectl-lockstep-{VERSION}-linux-amd64.tar.gz"
+    assert platform["uri"] == f"https://example.com/v1/{archive.name}"
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    with tarfile.open(archive) as tar:
+        assert {each.name: each.mode for each in tar if each.isreg()} == {
+            "kubectl-lockstep": 0o755, "LICENSE": 0o644}
+        assert len(tar.getnames()) == 2, "krew refuses links"
+        assert tar.extractfile(platform["bin"]).read() == b"program"
     assert len(manifest["spec"]["shortDescription"]) <= 50
     assert re.fullmatch(r"[a-z0-9-]+", manifest["metadata"]["name"])
+
+
+def test_krew_archive_of_a_tarball_without_the_program_is_refused(tmp_path):
+    path = tmp_path / f"lockstep-{VERSION}-linux-amd64.tar.gz"
+    tarfile.open(path, "w:gz").close()
+    done = package("krew", "--out", tmp_path, "--url", "https://example.com")
+    assert done.returncode == 1 and "bin/lockstep" in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_krew_manifest_without_a_tarball_is_refused(tmp_path):

@@ -1,17 +1,22 @@
-"""Writes DIR/lockstep.yaml, the manifest by which krew installs `kubectl lockstep`.
+"""Writes what krew installs `kubectl lockstep` from: archives of the program, and DIR/lockstep.yaml.
 
-It names the release's tarballs in DIR by their checksums and by the address of the release.
+krew takes no archive that holds a link, so the tarballs in DIR do not fit. From each of them this
+makes kubectl-lockstep-VERSION-linux-ARCH.tar.gz, with the program under the plugin's name and the
+licences. The manifest names them by their checksums and by the address of the release.
 """
 
+import gzip
 import hashlib
+import io
 import pathlib
 import re
+import tarfile
 
 import staging
 import yaml
 from errors import PackageError
 
-SUMMARY = "write krew's manifest of the tarballs"
+SUMMARY = "write krew's manifest and archives, from the tarballs"
 URL = re.compile(r"https://[^\s'\"]+")
 
 
@@ -29,7 +34,9 @@ def run(options):
     for architecture in staging.PRESETS:
         path = options.out / f"lockstep-{version}-linux-{architecture}.tar.gz"
         if path.is_file():
-            platforms.append(platform(path, architecture, options.url.rstrip("/")))
+            archive = options.out / f"kubectl-{path.name}"
+            repack(path, archive)
+            platforms.append(platform(archive, architecture, options.url.rstrip("/")))
     if not platforms:
         raise PackageError(f"{options.out} has no lockstep-{version}-linux-ARCH.tar.gz: run "
                            f"tools/package tarball first")
@@ -38,14 +45,33 @@ def run(options):
     print(path)
 
 
-def platform(path, architecture, url):
-    folder = path.name.removesuffix(".tar.gz")
+def repack(tarball, archive):
+    """Writes the plugin's files of the tarball, with their times, as regular files of one folder."""
+    folder = tarball.name.removesuffix(".tar.gz")
+    with tarfile.open(tarball) as source, archive.open("wb") as file, \
+            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed, \
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as target:
+        found = False
+        for entry in source:
+            if entry.name == f"{folder}/bin/lockstep":
+                name, found = "kubectl-lockstep", True
+            elif entry.isfile() and entry.name.startswith(f"{folder}/share/doc/lockstep/"):
+                name = pathlib.PurePath(entry.name).name
+            else:
+                continue
+            content = source.extractfile(entry).read()
+            entry.name = name
+            target.addfile(entry, io.BytesIO(content))
+    if not found:
+        archive.unlink()
+        raise PackageError(f"{tarball} has no {folder}/bin/lockstep")
+
+
+def platform(archive, architecture, url):
     return {
         "selector": {"matchLabels": {"os": "linux", "arch": architecture}},
-        "uri": f"{url}/{path.name}",
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        # The plugin starts `lockstep`, which must be beside it.
-        "files": [{"from": f"{folder}/bin/*", "to": "."}, {"from": f"{folder}/share/doc/lockstep/*", "to": "."}],
+        "uri": f"{url}/{archive.name}",
+        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
         "bin": "kubectl-lockstep",
     }
 
