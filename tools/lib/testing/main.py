@@ -108,7 +108,7 @@ def runners(suite, preset, whole):
             return [GoogleTests("tsan", programs, ["-L", "threaded"])]
         case "fuzz":
             return [Fuzzers("fuzz", programs, ROOT / "tests/fuzz/corpus", CACHE / "fuzz",
-                            int(os.environ.get("FUZZ_SECONDS", "20")), say)]
+                            int(os.environ.get("FUZZ_SECONDS", "10")), say)]
 
 
 class IdleBuilds:
