@@ -44,8 +44,9 @@ Status WriteTemporary(const std::string& path, const WriteOptions& options, cons
     return ErrnoError("setting the mode of " + path, errno);
   }
   if (options.durable && fsync(fd.get()) != 0) return ErrnoError("syncing " + path, errno);
-  // A network file system may report only here that there is no space.
-  if (close(fd.release()) != 0) return ErrnoError("writing " + path, errno);
+  // A network file system may report only here that there is no space. A signal is no such report,
+  // and the descriptor is closed all the same.
+  if (close(fd.release()) != 0 && errno != EINTR) return ErrnoError("writing " + path, errno);
   return {};
 }
 

@@ -220,6 +220,9 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
     return Fail(ready.error().message, core::kExitUsage);
   }
   const std::string status = command.status.empty() ? "" : fs::absolute(command.status).string();
+  if (!status.empty() && status == report) {
+    return Fail("--status and --report name the same file; name two", core::kExitUsage);
+  }
   if (const Status ready = PrepareOutput("--status", status); !ready.ok()) {
     return Fail(ready.error().message, core::kExitUsage);
   }

@@ -264,7 +264,8 @@ void RefuseTwoSizes(const CommandLine& line, JobBuilder& builder) {
       if (option.value == first->value) continue;
       builder.Error(option.said, {},
                     "stands here twice, as " + first->value + " and as " + option.value +
-                        "; keep one of them");
+                        (option.name == "host" ? "; name all hosts in one, separated by commas"
+                                               : "; keep one of them"));
       return;
     }
   }

@@ -405,6 +405,7 @@ class LocalOperator {
 
   Result<int> Abandon(const Error& error) {
     KillAll();
+    WriteStatus(job_.status());
     screen_.SetTable({});
     screen_.Flush();
     DrainScreen();

@@ -140,8 +140,11 @@ struct Pace {
   core::Generation generation;
   int64_t step = 0;        // of the newest report
   Time moved_at{};         // when a report first named that step
-  int64_t reports = 1;     // of different steps
-  Duration longest_gap{};  // between two of them
+  Time heard_at{};         // of the newest report
+  bool moved = false;      // a later step followed the first one
+  bool unheard = false;    // since the step, no report came for a while
+  int64_t gaps = 0;        // between reports of different steps, heard throughout
+  Duration longest_gap{};  // of these
 };
 
 // stall.cc

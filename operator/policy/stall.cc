@@ -13,13 +13,15 @@ using core::Condition;
 // one that reports each step.
 constexpr int kGaps = 3;
 constexpr Duration kShortest = minutes(1);
-constexpr int kEnoughReports = 3;          // of different steps: two gaps
+constexpr int kEnoughGaps = 2;
 constexpr Duration kNearest = seconds(5);  // with hangTimeout: reports come about once a second
+// A gap during which no report came for so long may hold steps that nobody saw.
+constexpr Duration kUnheard = seconds(15);
 
 std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace) {
   const Duration hang_timeout = context.spec().health.hang_timeout;
   std::optional<Duration> limit;
-  if (pace.reports >= kEnoughReports) limit = std::max(pace.longest_gap * kGaps, kShortest);
+  if (pace.gaps >= kEnoughGaps) limit = std::max(pace.longest_gap * kGaps, kShortest);
   if (hang_timeout <= Duration::zero()) return limit;
   const Duration half = std::max<Duration>(hang_timeout / 2, kNearest);
   return limit ? std::min(*limit, half) : half;
@@ -29,13 +31,20 @@ std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace)
 void Follow(std::optional<Pace>& pace, const GangReport& report, int64_t step) {
   const core::Generation generation = report.status.generation;
   if (!pace || pace->generation != generation || step < pace->step) {
-    pace = Pace{generation, step, report.at};
-  } else if (step > pace->step) {
-    pace->longest_gap = std::max<Duration>(pace->longest_gap, report.at - pace->moved_at);
-    pace->step = step;
-    pace->moved_at = report.at;
-    ++pace->reports;
+    pace = Pace{generation, step, report.at, report.at};
+    return;
   }
+  if (report.at - pace->heard_at > kUnheard) pace->unheard = true;
+  pace->heard_at = report.at;
+  if (step == pace->step) return;
+  if (!pace->unheard) {
+    pace->longest_gap = std::max<Duration>(pace->longest_gap, report.at - pace->moved_at);
+    ++pace->gaps;
+  }
+  pace->moved = true;
+  pace->unheard = false;
+  pace->step = step;
+  pace->moved_at = report.at;
 }
 
 std::string InWords(Duration duration) {
@@ -76,9 +85,8 @@ void ObserveStall(ReconcileContext& context) {
     return SetCondition(context, "HangSuspected", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.
-  const bool moved = pace->reports > 1;
   const bool same = known || pace->generation == context.snapshot.status.gang_generation;
-  if (moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
+  if (pace->moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
 }
 
 }  // namespace lockstep::control

@@ -90,7 +90,8 @@ Status Agent::OpenRanks(const std::string& executable) {
   topology::Machine machine =
       found.ok() ? std::move(*found) : topology::WithoutTopology(found.error().message);
   Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
-  if (!spawner.ok()) return spawner.error();
+  // The machine's kernel is too old, or it has no memory: another one may do.
+  if (!spawner.ok()) return Error{ErrorKind::kBroken, spawner.error().message};
   spawner_ = std::move(*spawner);
   spawner_->RaiseOwnFileLimit();
   Result<std::unique_ptr<LiveTable>> table = LiveTable::Create();

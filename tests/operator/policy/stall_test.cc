@@ -6,15 +6,25 @@ namespace {
 using core::Condition;
 using testing::HasSubstr;
 
-// A gang that runs and, a second later, reports this step.
-void Step(Scene& scene, int64_t step, Duration later = seconds(1)) {
-  scene.Pass(later);
+void Report(Scene& scene, std::vector<core::RankProgress> progress) {
   scene.Running();
+  scene.snapshot().coordinator->status.progress = std::move(progress);
+  scene.Settle();
+}
+
+// A gang that runs and, a second later, reports this step. Until then it reports the former one.
+void Step(Scene& scene, int64_t step, Duration later = seconds(1)) {
+  std::vector<core::RankProgress> former;
+  if (scene.snapshot().coordinator) former = scene.snapshot().coordinator->status.progress;
+  for (; later > seconds(10); later -= seconds(10)) {
+    scene.Pass(seconds(10));
+    Report(scene, former);
+  }
+  scene.Pass(later);
   core::RankProgress progress;
   progress.step = step;
   progress.total_steps = 100;
-  scene.snapshot().coordinator->status.progress = {progress};
-  scene.Settle();
+  Report(scene, {progress});
 }
 
 bool HangSuspected(Scene& scene) {
@@ -49,6 +59,19 @@ TEST(Stall, IsNotSuspectedOfAProgramThatReportsEachHundredthStep) {
     EXPECT_FALSE(HangSuspected(scene)) << step;
     scene.Pass(seconds(1));
   }
+}
+
+TEST(Stall, AGapWithoutReportsIsNotCounted) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 3; ++step) Step(scene, step);
+  scene.Pass(minutes(60));  // machine 0 is not reached
+  core::RankProgress later;
+  later.step = 50;
+  later.total_steps = 100;
+  Report(scene, {later});
+  EXPECT_FALSE(HangSuspected(scene));
+  Step(scene, 50, seconds(60));
+  EXPECT_TRUE(HangSuspected(scene));
 }
 
 TEST(Stall, IsNotSuspectedBeforeTheThirdReport) {

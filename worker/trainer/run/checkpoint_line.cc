@@ -125,8 +125,8 @@ Status Place(const std::string& folder, const std::string& final) {
     fs::remove_all(folder, ignored);
     return {};
   }
-  // Network file systems exchange no names.
-  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return problem();
+  if (errno == ENOSPC || errno == EDQUOT || errno == EIO) return problem();
+  // Network file systems and some sandboxes exchange no names.
   const std::string former = folder + ".former";
   fs::remove_all(former, ignored);
   if (std::rename(final.c_str(), former.c_str()) != 0) return problem();
