@@ -146,11 +146,11 @@ class Run(abc.ABC):
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None:
-        if self.state not in ENDED:
-            try:
+        try:
+            if self.state not in ENDED:
                 self.delete()
-            except (NotFound, JobStopped):
-                pass
+        except (NotFound, JobStopped):
+            pass
 
     def __repr__(self) -> str:
         return view.line(self.name, self._shown_status())
