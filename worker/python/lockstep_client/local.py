@@ -232,9 +232,10 @@ class LocalRun(Run):
             while not self._poll():
                 self._print_new()
                 live.show(self.name, lambda: self.status)
+                left = deadline.left(_LOOK_SECONDS)  # in each round: output may never pause
                 with self._changed:
                     if self._count == self._shown and self._own_count == self._own_shown:
-                        self._changed.wait(deadline.left(_LOOK_SECONDS))
+                        self._changed.wait(left)
         except KeyboardInterrupt:
             self._interrupt()
             raise
@@ -307,9 +308,10 @@ class LocalRun(Run):
                     yield line.text
             if over or not follow:
                 return
+            left = deadline.left(_LOOK_SECONDS)
             with self._changed:
                 if self._count == seen:
-                    self._changed.wait(deadline.left(_LOOK_SECONDS))
+                    self._changed.wait(left)
 
     def events(self) -> List[Event]:
         """What `lockstep run` has said, the oldest first. The newest 10,000 lines are kept."""

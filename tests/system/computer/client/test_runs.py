@@ -26,8 +26,12 @@ def job(program, name="gpt", machines=2, processes=2, **fields):
 
 @pytest.fixture
 def gate(tmp_path):
-    """A file; ranks of UNTIL wait for it."""
-    return tmp_path / "gate"
+    """A file; ranks of UNTIL wait for it. It is there after two minutes: no test waits for ever."""
+    file = tmp_path / "gate"
+    late = threading.Timer(120, file.touch)
+    late.start()
+    yield file
+    late.cancel()
 
 
 UNTIL = """\
@@ -92,6 +96,23 @@ def test_the_status_and_the_logs_follow_a_job_that_runs(gate):
         gate.touch()
         assert list(lines) == []
         run.wait(timeout=60)
+
+
+def test_the_time_is_up_for_a_job_that_prints_without_a_pause(gate, monkeypatch):
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        def print_new(shown=run._print_new):
+            shown()
+            with run._changed:
+                run._keep("the next line is there already")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(run, "_print_new", print_new)
+            with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+                run.wait(timeout=0.3)
+        with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+            for _ in run.logs(follow=True, timeout=0.3):
+                with run._changed:
+                    run._keep("the next line is there already")
 
 
 def test_several_threads_wait_for_one_job_and_read_its_logs(gate):
