@@ -36,11 +36,16 @@ _USAGE = 2  # the exit code of `lockstep run` for a job that is not valid
 _PREFIX = re.compile(r"\[m(\d+)(?: r(\d+))?\] ?")
 _OWN = "lockstep: "
 # Ends a run whose Python died without a word: its end of the pipe is then closed. $0 is the run's
-# process, $1 its folder.
+# process, $1 its folder. A zombie has ended: PID 1 of a container may never reap it.
 _GUARD = """\
 read -r line && exit
 kill -TERM "$0"
-while kill -0 "$0"; do sleep 0.2; done
+while kill -0 "$0"; do
+    if read -r stat <"/proc/$0/stat"; then
+        case ${stat##*) } in Z*) break ;; esac
+    fi
+    sleep 0.2
+done
 rm -rf -- "$1"
 """
 

@@ -12,6 +12,7 @@ import threading
 import lockstep
 import processes
 import pytest
+from lockstep_client import local
 from paths import MODULES
 from pythons import pythons
 from waiting import wait_until
@@ -239,6 +240,16 @@ next(run.logs(follow=True, timeout=60))
     subprocess.run([sys.executable, file], env=variables, timeout=60, stdout=subprocess.DEVNULL)
     wait_until(lambda: not processes.with_variable("CLIENT_UNDER_TEST", str(tmp_path)), "the end")
     assert list(folder.iterdir()) == []
+
+
+def test_a_guard_takes_a_zombie_for_ended(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # it ended, and is not reaped
+        subprocess.run(["/bin/sh", "-c", local._GUARD, str(zombie.pid), folder], timeout=30,
+                       stdin=subprocess.DEVNULL)
+    assert not folder.exists()
 
 
 def test_lockstep_that_dies_is_reported_with_its_signal(gate):
