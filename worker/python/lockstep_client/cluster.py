@@ -158,7 +158,7 @@ class ClusterRun(Run):
         if not follow:
             pods = self._api.pods_of(self.name)
             for each in machines:
-                if each in pods:
+                if each in pods and pods[each].began:  # else the kubelet refuses the request
                     yield from self._api.log(pods[each].name)
             return
         with contextlib.ExitStack() as stack:

@@ -12,14 +12,23 @@ class Cluster:
 
     namespace = "default"
 
-    def __init__(self, state):
+    def __init__(self, state, pods=None):
         self._state = state
+        self._pods = pods or {}
 
     def read(self, name):
         if isinstance(self._state, Exception):
             raise self._state
         return {**JOB.manifest(), "metadata": {"name": name, "uid": "uid", "resourceVersion": "1"},
                 "status": {"state": self._state}}
+
+    def pods_of(self, name):
+        return self._pods
+
+    def log(self, pod):
+        if not any(each.name == pod and each.began for each in self._pods.values()):
+            raise lockstep.ClusterError(f"container in pod {pod} is waiting to start")
+        yield f"a line of {pod}"
 
 
 def run(api):
@@ -31,3 +40,9 @@ def test_a_block_whose_job_was_deleted_raises_the_end_of_its_wait():
     with pytest.raises(lockstep.JobStopped, match="was deleted before it ended"):
         with run(Cluster(deleted)) as gone:
             gone.wait()
+
+
+def test_a_pod_that_has_not_begun_has_no_lines_yet():
+    pods = {0: cluster._Pod("gpt-0", 1, began=True, ended=False),
+            1: cluster._Pod("gpt-1", 1, began=False, ended=False)}
+    assert list(run(Cluster("Starting", pods=pods)).logs()) == ["a line of gpt-0"]
