@@ -7,7 +7,7 @@ import asyncio
 import dataclasses
 import time
 from types import TracebackType
-from typing import AsyncIterator, Iterator, List, Optional, Type, TypeVar
+from typing import Any, AsyncIterator, Iterator, List, Optional, Type, TypeVar
 
 from lockstep import LockstepError
 from lockstep_client import view
@@ -163,7 +163,8 @@ class Run(abc.ABC):
         try:
             return self.status
         except LockstepError as error:
-            return Status(state="Suspended", reason=str(error))
+            state: Any = "Unknown"  # none of a job's own states
+            return Status(state=state, reason=str(error))
 
 
 class Deadline:

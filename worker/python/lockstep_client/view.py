@@ -46,7 +46,7 @@ def html(name: str, status: Status) -> str:
 
 def _facts(status: Status) -> List[Tuple[str, str]]:
     facts: List[Tuple[str, str]] = [("state", status.state or "Pending")]
-    if status.state in ("Failed", "Queued", "Suspended") and status.reason:
+    if status.state in ("Failed", "Queued", "Suspended", "Unknown") and status.reason:
         facts.append(("reason", status.reason))
     if status.state not in ("Succeeded", "Failed") and status.ready:
         facts.append(("ready", f"{status.ready} machines"))

@@ -46,3 +46,11 @@ def test_a_pod_that_has_not_begun_has_no_lines_yet():
     pods = {0: cluster._Pod("gpt-0", 1, began=True, ended=False),
             1: cluster._Pod("gpt-1", 1, began=False, ended=False)}
     assert list(run(Cluster("Starting", pods=pods)).logs()) == ["a line of gpt-0"]
+
+
+@pytest.mark.parametrize("error", [lockstep.NotFound("job gpt: not found"),
+                                   lockstep.ClusterError("no answer from the API server")])
+def test_a_job_that_can_not_be_read_is_shown_as_unknown(error):
+    shown = run(Cluster(error))
+    assert repr(shown) == f"job gpt: Unknown, {error}"
+    assert ">Unknown</b>" in shown._repr_html_() and str(error) in shown._repr_html_()
