@@ -143,18 +143,23 @@ class ClusterRun(Run):
         machines at once. If lines don't name their rank (`logs.format` Raw or Json, `launch`
         PerMachine), `rank` gives all lines of its machine.
         """
+        return super().logs(rank, machine, follow, timeout)
+
+    def _logs(self, rank: Optional[int], machine: Optional[int], follow: bool,
+              deadline: Deadline) -> Iterator[Optional[str]]:
         self.job = Job.from_manifest(self._read(), strict=False)  # somebody may have scaled it
         wanted = self._machine_of(rank, machine)
         machines = range(self.job.machines or 1) if wanted is None else [wanted]
         if follow and len(machines) > _MOST_FOLLOWED:
             raise Unsupported(f"the logs of {len(machines)} machines are too many to follow at "
                               f"once; name a machine or a rank (at most {_MOST_FOLLOWED} machines)")
-        lines = self._lines(list(machines), follow, Deadline(timeout, f"logs of job {self.name}"))
+        lines = self._lines(list(machines), follow, deadline)
         form = (self.job.logs.format if self.job.logs else None) or "Prefix"
         named = form == "Prefix" and self.job.launch != "PerMachine"
         return _of_rank(lines, rank) if rank is not None and named else lines
 
-    def _lines(self, machines: List[int], follow: bool, deadline: Deadline) -> Iterator[str]:
+    def _lines(self, machines: List[int], follow: bool,
+               deadline: Deadline) -> Iterator[Optional[str]]:
         if not follow:
             pods = self._api.pods_of(self.name)
             for each in machines:
@@ -173,6 +178,7 @@ class ClusterRun(Run):
                 try:
                     item = merged.get(timeout=deadline.left(_AGAIN_SECONDS))
                 except queue.Empty:
+                    yield None
                     continue
                 if isinstance(item, str):
                     yield item
@@ -312,11 +318,11 @@ class _Follower:
         self._response = response
 
 
-def _of_rank(lines: Iterator[str], rank: int) -> Iterator[str]:
+def _of_rank(lines: Iterator[Optional[str]], rank: int) -> Iterator[Optional[str]]:
+    """The rank's lines, and None for each other line."""
     for line in lines:
-        found = _PREFIX.match(line)
-        if found and int(found[2]) == rank:
-            yield line[found.end():]
+        found = _PREFIX.match(line or "")
+        yield line[found.end():] if line and found and int(found[2]) == rank else None
 
 
 def _status_of(found: Mapping[str, Any]) -> Status:

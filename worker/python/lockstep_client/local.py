@@ -292,15 +292,19 @@ class LocalRun(Run):
         names a folder for all of them. With `logs.format` Raw or Json, `rank` and `machine` raise
         Unsupported.
         """
+        return super().logs(rank, machine, follow, timeout)
+
+    def _logs(self, rank: Optional[int], machine: Optional[int], follow: bool,
+              deadline: Deadline) -> Iterator[Optional[str]]:
         wanted = self._machine_of(rank, machine)
         form = (self.job.logs.format if self.job.logs else None) or "Prefix"
         if wanted is not None and form != "Prefix":
             raise Unsupported(f"logs.format {form} leaves out which rank wrote a line; use Prefix, "
                               "or logs.path, which has a file for each rank")
-        return self._logs(rank, wanted, follow, Deadline(timeout, f"logs of job {self.name}"))
+        return self._lines_until(deadline, rank, wanted, follow)
 
-    def _logs(self, rank: Optional[int], machine: Optional[int], follow: bool,
-              deadline: Deadline) -> Iterator[str]:
+    def _lines_until(self, deadline: Deadline, rank: Optional[int], machine: Optional[int],
+                     follow: bool) -> Iterator[Optional[str]]:
         seen = 0
         while True:
             over = self._poll()  # before the look at the lines, of which none comes after it
@@ -317,6 +321,7 @@ class LocalRun(Run):
             with self._changed:
                 if self._count == seen:
                     self._changed.wait(left)
+            yield None
 
     def events(self) -> List[Event]:
         """What `lockstep run` has said, the oldest first. The newest 10,000 lines are kept."""

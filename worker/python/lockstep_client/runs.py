@@ -7,7 +7,7 @@ import asyncio
 import dataclasses
 import time
 from types import TracebackType
-from typing import Any, AsyncIterator, Iterator, List, Optional, Type, TypeVar
+from typing import Any, AsyncIterator, Iterator, List, Optional, Tuple, Type, TypeVar
 
 from lockstep import LockstepError
 from lockstep_client import view
@@ -17,7 +17,7 @@ from lockstep_client.status import Status
 from lockstep_client.view import Live
 
 ENDED = ("Succeeded", "Failed")
-_SLICE_SECONDS = 0.5  # after which a cancelled wait has left its thread
+_SLICE_SECONDS = 0.5  # after which a cancelled call for asyncio has left its thread
 R = TypeVar("R", bound="Run")
 
 
@@ -80,7 +80,6 @@ class Run(abc.ABC):
     def _wait(self, deadline: Deadline, live: Live) -> Status:
         """What `wait` does, until the deadline."""
 
-    @abc.abstractmethod
     def logs(self, rank: Optional[int] = None, machine: Optional[int] = None,
              follow: bool = False, timeout: Optional[float] = None) -> Iterator[str]:
         """The lines that the processes printed, without line ends.
@@ -89,17 +88,25 @@ class Run(abc.ABC):
         follow: go on until the job has ended. timeout: in seconds, after which it raises
         WaitTimeout. Raises NotFound if the job has no such rank or machine.
         """
+        lines = self._logs(rank, machine, follow, Deadline(timeout, f"logs of job {self.name}"))
+        return (line for line in lines if line is not None)
 
     async def logs_async(self, rank: Optional[int] = None, machine: Optional[int] = None,
                          follow: bool = False, timeout: Optional[float] = None
                          ) -> AsyncIterator[str]:
         """`logs` for asyncio: `async for line in run.logs_async(rank=0, follow=True)`."""
-        lines = await asyncio.to_thread(self.logs, rank, machine, follow, timeout)
-        while True:
-            line = await asyncio.to_thread(next, lines, None)
-            if line is None:
-                return
-            yield line
+        deadline = Deadline(timeout, f"logs of job {self.name}")
+        lines = await asyncio.to_thread(self._logs, rank, machine, follow, deadline)
+        over = False
+        while not over:
+            line, over = await asyncio.to_thread(_next_line, lines)
+            if line is not None:
+                yield line
+
+    @abc.abstractmethod
+    def _logs(self, rank: Optional[int], machine: Optional[int], follow: bool,
+              deadline: Deadline) -> Iterator[Optional[str]]:
+        """What `logs` returns. With `follow`, a None comes each second in which no line does."""
 
     @abc.abstractmethod
     def events(self) -> List[Event]:
@@ -165,6 +172,15 @@ class Run(abc.ABC):
         except LockstepError as error:
             state: Any = "Unknown"  # none of a job's own states
             return Status(state=state, reason=str(error))
+
+
+def _next_line(lines: Iterator[Optional[str]]) -> Tuple[Optional[str], bool]:
+    """The next line, or None if the slice brings none; and whether the lines are over."""
+    end = time.monotonic() + _SLICE_SECONDS
+    for line in lines:
+        if line is not None or time.monotonic() >= end:
+            return line, False
+    return None, True
 
 
 class Deadline:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import lockstep
 import processes
@@ -150,6 +151,44 @@ def test_an_async_program_waits_reads_logs_and_is_cancelled(gate):
 
     with lockstep.run(job(until(gate)), echo=False) as run:
         assert asyncio.run(main(run)) == [(["rank 3"], "Succeeded")] * 2
+
+
+def test_a_cancelled_reader_of_logs_does_not_wait_for_the_next_line(gate):
+    async def main(run):
+        read = asyncio.Event()
+
+        async def follow():
+            async for _ in run.logs_async(rank=3, follow=True):
+                read.set()
+
+        reading = asyncio.ensure_future(follow())
+        await read.wait()  # now it looks for a second line, which does not come
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        asyncio.run(main(run))  # it waits for its threads
+        assert run.state in ("Pending", "Starting", "Running")
+
+
+def test_two_readers_of_logs_share_one_thread(gate):
+    async def follow(run, rank, read):
+        async for _ in run.logs_async(rank=rank, follow=True, timeout=60):
+            read.set()
+
+    async def main(run):
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        reading = []
+        for rank in (0, 3):  # the second begins while the first looks for another line
+            read = asyncio.Event()
+            reading.append(asyncio.ensure_future(follow(run, rank, read)))
+            await read.wait()
+        gate.touch()
+        await asyncio.gather(*reading)
+
+    with lockstep.run(job(until(gate)), echo=False) as run:
+        asyncio.run(main(run))
 
 
 def test_a_suspended_job_is_resumed_in_a_new_run(gate):
