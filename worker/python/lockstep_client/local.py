@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import IO, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import IO, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 from lockstep import LockstepError
 from lockstep_client import program
@@ -32,6 +32,7 @@ KEPT_EVENTS = 10_000
 _LONGEST_LINE = 64 * 1024  # bytes; a longer one comes in pieces
 _LOOK_SECONDS = 0.25  # between two looks at the status
 _KILL_SECONDS = 30.0  # that `lockstep run` may take to end once it kills
+_OPEN_SECONDS = 30.0  # that a detached program may hold the output open after `lockstep run`
 _USAGE = 2  # the exit code of `lockstep run` for a job that is not valid
 _PREFIX = re.compile(r"\[m(\d+)(?: r(\d+))?\] ?")
 _OWN = "lockstep: "
@@ -101,6 +102,7 @@ class LocalRun(Run):
         self._status = Status()
         self._ended: Optional[Status] = None
         self._failure: Optional[LockstepError] = None  # of `lockstep run` itself
+        self._output_ends: Optional[float] = None  # set once `lockstep run` has ended
         try:
             self._start(program_path)
         except BaseException:
@@ -108,13 +110,12 @@ class LocalRun(Run):
             raise
         _running.add(self)
         assert self._process.stdout is not None and self._process.stderr is not None
-        self._readers = [
-            threading.Thread(target=self._read, args=(self._process.stdout, self._keep),
-                             name=f"output of {self.name}", daemon=True),
-            threading.Thread(target=self._read, args=(self._process.stderr, self._keep_own),
-                             name=f"messages of {self.name}", daemon=True)]
-        for reader in self._readers:
-            reader.start()
+        # Of this process: resume() begins a new set, beside which an old reader may still live.
+        self._open = open_ = {self._process.stdout, self._process.stderr}
+        for what, stream, keep in (("output", self._process.stdout, self._keep),
+                                   ("messages", self._process.stderr, self._keep_own)):
+            threading.Thread(target=self._read, args=(stream, keep, open_),
+                             name=f"{what} of {self.name}", daemon=True).start()
 
     def _start(self, program_path: str) -> None:
         file = self._path("job.json")
@@ -141,13 +142,17 @@ class LocalRun(Run):
 
     # ---- what it prints ----
 
-    def _read(self, stream: IO[bytes], keep: Callable[[str], None]) -> None:
+    def _read(self, stream: IO[bytes], keep: Callable[[str], None],
+              open_: Set[IO[bytes]]) -> None:
         with stream:
             for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
                 text = line.decode("utf-8", "replace").rstrip("\n")
                 with self._changed:
                     keep(text)
                     self._changed.notify_all()
+        with self._changed:
+            open_.discard(stream)
+            self._changed.notify_all()
 
     def _keep(self, text: str) -> None:
         found = _PREFIX.match(text)
@@ -194,13 +199,30 @@ class LocalRun(Run):
         return self._status
 
     def _poll(self) -> bool:
-        """Whether the run has ended; then its report is read, once, by whichever thread."""
-        with self._ending:
-            return self._ended is not None or (self._process.poll() is not None and self._finish())
+        """Whether the run has ended; then its report is read, once, by whichever thread.
 
-    def _finish(self) -> bool:
-        for reader in self._readers:
-            reader.join(_KILL_SECONDS)  # what a detached program still holds open is not waited for
+        It does not block, because `status` and each wait call it.
+        """
+        with self._ending:
+            if self._ended is None and self._process.poll() is not None and self._output_ended():
+                self._finish()
+            return self._ended is not None
+
+    def _output_ended(self) -> bool:
+        """Whether every line of the ended `lockstep run` is here, or is waited for no longer."""
+        if self._output_ends is None:
+            self._output_ends = time.monotonic() + _OPEN_SECONDS
+        with self._changed:
+            return not self._open or time.monotonic() >= self._output_ends
+
+    def _await_output(self) -> None:
+        """Returns when `_poll` is true. `lockstep run` has ended before."""
+        while not self._poll():
+            with self._changed:
+                if self._open:
+                    self._changed.wait(_LOOK_SECONDS)
+
+    def _finish(self) -> None:
         status = _load(self._path("report.json"))
         self._stop_guard()
         _running.discard(self)
@@ -208,7 +230,6 @@ class LocalRun(Run):
             status = self._without_report()
         self._ended = status
         shutil.rmtree(self._folder, ignore_errors=True)
-        return True
 
     def _without_report(self) -> Status:
         """`lockstep run` did not begin the job, or died."""
@@ -282,7 +303,7 @@ class LocalRun(Run):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._poll()
+        self._await_output()
 
     def logs(self, rank: Optional[int] = None, machine: Optional[int] = None,
              follow: bool = False, timeout: Optional[float] = None) -> Iterator[str]:
@@ -362,7 +383,7 @@ class LocalRun(Run):
             self._kill()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-        self._poll()
+        self._await_output()
 
 
 def _load(file: str) -> Optional[Status]:

@@ -299,6 +299,34 @@ def test_lockstep_that_dies_is_reported_with_its_signal(gate):
         run.wait(timeout=60)
 
 
+def test_output_that_a_detached_program_holds_open_blocks_no_other_call(gate):
+    run = lockstep.run(job(until(gate)), echo=False)
+    next(run.logs(follow=True, timeout=60))
+    held = os.open(f"/proc/{run._process.pid}/fd/1", os.O_WRONLY)
+    run._process.kill()
+    run._process.wait()
+    looks = []
+    look = threading.Thread(target=lambda: looks.append(run.state))
+    look.start()
+    with pytest.raises(lockstep.WaitTimeout):
+        run.wait(timeout=0.1)
+    look.join(5)
+    assert looks in (["Pending"], ["Starting"], ["Running"])
+    os.close(held)
+    with pytest.raises(lockstep.LockstepError, match="was killed by SIGKILL"):
+        run.wait(timeout=60)
+
+
+def test_output_that_stays_open_is_not_waited_for_without_end(gate, monkeypatch):
+    monkeypatch.setattr(local, "_OPEN_SECONDS", 0.1)
+    run = lockstep.run(job(until(gate)), echo=False)
+    next(run.logs(follow=True, timeout=60))
+    held = os.open(f"/proc/{run._process.pid}/fd/1", os.O_WRONLY)
+    run.delete(timeout=60)
+    assert run.state == "Suspended"
+    os.close(held)
+
+
 def test_a_job_leaves_no_file_behind(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with lockstep.run(job(""), echo=False) as run:
