@@ -36,6 +36,8 @@ _CLOCKS_SECONDS = 60  # by which a node's clock may differ
 _LOOK_SECONDS = 0.5  # between two looks at a job whose logs are followed
 _MOST_FOLLOWED = 128  # machines whose logs are followed at once; each takes a connection
 _PREFIX = re.compile(r"\[m(\d+) r(\d+)\] ?")
+_STAMP = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d{1,9}))?"
+                    r"(?:Z|([+-])(\d\d):(\d\d))$")
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -294,14 +296,14 @@ class _Follower:
             self._put(lines, None)
 
     def _all(self) -> Iterator[str]:
-        name, last, complete = "", "", False
+        name, last, complete = "", 0, False
         answered = time.monotonic()
         while not self._stop.is_set():
             try:
                 ended, pod = self._lookout.look(self._machine)
                 answered = time.monotonic()
                 if pod is not None and pod.name != name:
-                    name, last, complete = pod.name, "", False
+                    name, last, complete = pod.name, 0, False
                 if pod is not None and pod.began and not complete:
                     for stamp, text in self._run._api.follow_log(name, last, self._opened):
                         last, answered = stamp, time.monotonic()
@@ -445,13 +447,16 @@ class _Api:
             for _, text in self._read_log(pod, False, {}, None):
                 yield text
 
-    def follow_log(self, pod: str, last: str, opened: Callable[[Any], None]
-                   ) -> Iterator[Tuple[str, str]]:
-        """(time, line) of the lines after the time `last`, until the log or the connection ends."""
+    def follow_log(self, pod: str, last: int, opened: Callable[[Any], None]
+                   ) -> Iterator[Tuple[int, str]]:
+        """(time, line) of the lines after the time `last`, until the log or the connection ends.
+
+        A kubelet's own messages are left out.
+        """
         since = {}
         if last:  # a kubelet counts in its own seconds
-            then = calendar.timegm(time.strptime(last[:19], "%Y-%m-%dT%H:%M:%S"))
-            since["since_seconds"] = max(0, int(time.time() - then)) + _CLOCKS_SECONDS
+            passed = int(time.time()) - last // 10**9
+            since["since_seconds"] = max(0, passed) + _CLOCKS_SECONDS
         try:
             for stamp, text in self._read_log(pod, True, since, opened):
                 if stamp > last:
@@ -460,7 +465,7 @@ class _Api:
             return  # it is gone; its successor comes
 
     def _read_log(self, pod: str, follow: bool, since: Dict[str, int],
-                  opened: Optional[Callable[[Any], None]]) -> Iterator[Tuple[str, str]]:
+                  opened: Optional[Callable[[Any], None]]) -> Iterator[Tuple[int, str]]:
         response = self._call(f"the log of pod {pod}", self._core.read_namespaced_pod_log, pod,
                               self.namespace, container=CONTAINER, follow=follow, timestamps=True,
                               _preload_content=False, seconds=3600.0 if follow else REQUEST_SECONDS,
@@ -496,9 +501,18 @@ def _http_error() -> Any:
     return need("urllib3.exceptions", "urllib3", "a job on a cluster").HTTPError
 
 
-def _stamped(line: bytes) -> Tuple[str, str]:
-    stamp, _, text = line.decode("utf-8", "replace").partition(" ")
-    return stamp, text
+def _stamped(line: bytes) -> Tuple[int, str]:
+    """(time, text) of a line. The time is in nanoseconds, and 0 for a kubelet's own message."""
+    whole = line.decode("utf-8", "replace")
+    stamp, _, text = whole.partition(" ")
+    found = _STAMP.match(stamp)
+    if found is None:
+        return 0, whole
+    seconds = calendar.timegm(tuple(int(each) for each in found.groups()[:6]))
+    if found[8]:  # the node's own zone
+        offset = int(found[9]) * 3600 + int(found[10]) * 60
+        seconds += -offset if found[8] == "+" else offset
+    return seconds * 10**9 + int((found[7] or "").ljust(9, "0")), text
 
 
 def _error_of(what: str, error: Any) -> Exception:

@@ -1,5 +1,8 @@
 """A run on a cluster, for answers that a real API server gives at a moment of its own choice."""
 
+import time
+import types
+
 import lockstep
 import pytest
 from lockstep_client import cluster
@@ -54,3 +57,39 @@ def test_a_job_that_can_not_be_read_is_shown_as_unknown(error):
     shown = run(Cluster(error))
     assert repr(shown) == f"job gpt: Unknown, {error}"
     assert ">Unknown</b>" in shown._repr_html_() and str(error) in shown._repr_html_()
+
+
+SECOND = 10**9
+NOON = 1_709_208_000  # 2024-02-29T12:00:00Z
+
+
+@pytest.mark.parametrize("line, at, text", [
+    ("2024-02-29T12:00:00Z a b", NOON * SECOND, "a b"),
+    ("2024-02-29T12:00:00.5Z ", NOON * SECOND + SECOND // 2, ""),
+    ("2024-02-29T14:00:00.000000001+02:00 x", NOON * SECOND + 1, "x"),
+    ("2024-02-29T06:30:00.000000000-05:30 x", NOON * SECOND, "x"),
+    ("2024-03-01T00:00:00+12:00 x", NOON * SECOND, "x"),
+    ("unable to retrieve the logs", 0, "unable to retrieve the logs"),
+])
+def test_a_lines_time_is_read_in_the_zone_of_its_node(line, at, text):
+    assert cluster._stamped(line.encode()) == (at, text)
+
+
+def test_a_log_goes_on_behind_the_last_line_whatever_the_nodes_zone():
+    class Core:
+        def __init__(self, client):
+            pass
+
+        def read_namespaced_pod_log(self, pod, namespace, **options):
+            asked.update(options)
+            lines = b"".join(b"2024-02-29T%d:00:00.%d+03:00 line %d\n" % (hour, part, part)
+                             for hour, part in ((14, 9), (15, 10), (15, 12), (15, 2)))
+            return types.SimpleNamespace(stream=lambda *_, **__: [lines], close=lambda: None)
+
+    asked = {}
+    client = types.SimpleNamespace(CoreV1Api=Core, CustomObjectsApi=Core, ApiException=OSError)
+    api = cluster._Api(types.SimpleNamespace(client=client), None, "default")
+    last = NOON * SECOND + SECOND // 10
+    texts = [text for _, text in api.follow_log("gpt-0", last, lambda response: None)]
+    assert texts == ["line 12", "line 2"]
+    assert abs(asked["since_seconds"] - (time.time() - NOON + cluster._CLOCKS_SECONDS)) < 60
