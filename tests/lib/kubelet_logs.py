@@ -56,13 +56,21 @@ class KubeletLogs:
             serving.join()
             kubelet._server.server_close()
 
-    def run(self, namespace, pod, labels):
-        """A pod whose container runs, as far as the API server knows."""
-        self._lines[pod] = []
+    def create(self, namespace, pod, labels):
+        """A pod whose container has not begun."""
         self._api.create_namespaced_pod(namespace, {
             "metadata": {"name": pod, "labels": labels},
             "spec": {"nodeName": self.node, "terminationGracePeriodSeconds": 0,
                      "containers": [{"name": "worker", "image": "none"}]}})
+
+    def run(self, namespace, pod, labels):
+        """A pod whose container runs, as far as the API server knows."""
+        self._lines[pod] = []
+        self.create(namespace, pod, labels)
+        self.begin(namespace, pod)
+
+    def begin(self, namespace, pod):
+        self._lines.setdefault(pod, [])
         self._set_state(namespace, pod, "Running", {"running": {"startedAt": stamp()}})
 
     def write(self, pod, *lines):
@@ -114,6 +122,11 @@ class KubeletLogs:
                 pod = url.path.split("/")[3]
                 parameters = dict(urllib.parse.parse_qsl(url.query))
                 outer.requests.append((pod, parameters))
+                if pod not in outer._lines:
+                    self.send_response(400)
+                    self.end_headers()
+                    self.wfile.write(b'container "worker" is waiting to start: ContainerCreating')
+                    return
                 self.send_response(200)
                 self.end_headers()
                 with contextlib.suppress(OSError):

@@ -170,7 +170,9 @@ def test_logs_follow_a_rank_over_a_broken_connection_and_a_replacement(installed
         kubelet.write("gpt-1", "[m1 r3] two")
         assert next(lines) == "two"
         kubelet.end(space, "gpt-1", exit_code=75)
-        kubelet.run(space, "gpt-1-r2", labels(1, 2))
+        kubelet.create(space, "gpt-1-r2", labels(1, 2))
+        assert list(run.logs()) == ["[m0 r0] zero"]
+        kubelet.begin(space, "gpt-1-r2")
         kubelet.write("gpt-1-r2", "[m1 r3] three")
         assert next(lines) == "three"
         every = run.logs(follow=True, timeout=PATIENCE)
