@@ -30,7 +30,8 @@ def html(name: str, status: Status) -> str:
              f'<b style="color:{_COLORS.get(state, "#616161")}">{_text(state)}</b>']
     percent = status.progress.percent if status.progress else None
     if percent is not None:
-        parts.append(f'<progress max="100" value="{percent}" style="width:100%"></progress>')
+        parts.append(f'<progress max="100" value="{_text(percent)}" style="width:100%">'
+                     "</progress>")
     rows = "".join(f"<tr><th style='padding-right:1em'>{_text(label)}</th>"
                    f"<td>{_text(value)}</td></tr>"
                    for label, value in _facts(status)[1:] + _details(status))
@@ -74,14 +75,15 @@ def _machines(status: Status) -> str:
     for machine in (status.machine_statuses or [])[:_MACHINES]:
         state = machine.state or ""
         where = f", node {machine.node}" if machine.node else ""
-        cells.append(f'<span title="machine {machine.index}: {_text(state + where)}" '
+        cells.append(f'<span title="{_text(f"machine {machine.index}: {state}{where}")}" '
                      f'style="display:inline-block;width:1em;height:1em;margin:1px;'
                      f'background:{_COLORS.get(state, "#9e9e9e")}"></span>')
     return f"<div>{''.join(cells)}</div>" if cells else ""
 
 
-def _text(value: str) -> str:
-    return _html.escape(value, quote=True)
+def _text(value: object) -> str:
+    """The value escaped, whatever its type: a status need not keep to its schema."""
+    return _html.escape(str(value), quote=True)
 
 
 class Live:

@@ -380,10 +380,12 @@ def test_html_of_a_status_is_escaped():
     from lockstep_client import view
 
     status = lockstep.Status.from_dict({
-        "state": "Failed", "reason": "<b>x", "machineStatuses": [{"index": 0, "node": '"><i>'}],
+        "state": "Failed", "reason": "<b>x", "progress": {"percent": '"><q>'},
+        "machineStatuses": [{"index": '"><s>', "node": '"><i>'}],
         "lastFailure": {"message": "<script>", "stderr": "<img src=x>"}, "newField": 1})
     text = view.html("<u>", status)
-    assert not any(each in text for each in ("<b>x", '"><i>', "<script>", "<img", "<u>"))
+    assert not any(each in text
+                   for each in ("<b>x", "<q>", "<s>", "<i>", "<script>", "<img", "<u>"))
     assert "&lt;img src=x&gt;" in text
 
 
