@@ -235,7 +235,13 @@ def interruptible():
 def test_ctrl_c_stops_the_job(gate, interruptible):
     with lockstep.run(job(until(gate)), echo=False) as run:
         next(run.logs(follow=True, timeout=60))
-        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+        def print_new(shown=run._print_new):  # wait() calls it after its first look
+            del run._print_new
+            shown()
+            signal.raise_signal(signal.SIGINT)
+
+        run._print_new = print_new
         with pytest.raises(KeyboardInterrupt):
             run.wait(timeout=60)
         assert run.state == "Suspended"
