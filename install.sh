@@ -129,10 +129,10 @@ is_ours() { # PATH: a link that this script made
 # files FOLDER: the paths below FOLDER that get links.
 files() { (cd "$1" && find bin share ! -type d | sort); }
 
-# Every link that this run makes is noted with what stood there before, for undo().
+# Notes each link and its earlier text in one line for undo(), because a signal may come at any time.
 set_link() { # PATH TEXT
-  printf '%s\n' "$1" >>"$stage/links"
-  if [ -L "$prefix/$1" ]; then readlink "$prefix/$1"; else echo; fi >>"$stage/before"
+  earlier=$(if [ -L "$prefix/$1" ]; then readlink "$prefix/$1"; fi) || return
+  printf '%s\t%s\n' "$1" "$earlier" >>"$stage/links"
   mkdir -p "$(dirname "$prefix/$1")" &&
     ln -s "$2" "$stage/link" && mv -f "$stage/link" "$prefix/$1" &&
     # It leads nowhere if a folder above it is itself a link, such as ~/.local/bin to ~/bin.
@@ -142,21 +142,21 @@ set_link() { # PATH TEXT
 # Puts the links and the folder back as they were before this run.
 undo() {
   if [ -f "$stage/links" ]; then
-    paste "$stage/links" "$stage/before" | while IFS='	' read -r path text; do
+    while IFS='	' read -r path text; do
       rm -f "$prefix/$path"
       [ -z "$text" ] || ln -s "$text" "$prefix/$path"
-    done
+    done <"$stage/links"
   fi
-  if [ -n "$placed" ]; then
-    rm -rf "$home"
-    [ ! -d "$stage/replaced" ] || mv "$stage/replaced" "$home"
-  fi
+  # Without its tree in the stage, this run has moved it to $home.
+  if [ -n "$placing" ] && [ ! -d "$tree" ]; then rm -rf "$home"; fi
+  if [ -d "$stage/replaced" ]; then mv "$stage/replaced" "$home"; fi
 }
 
 # Runs at every exit, and after Ctrl-C.
 clean() {
   status=$?
-  trap - EXIT INT TERM HUP
+  trap - EXIT
+  trap '' INT TERM HUP # a second Ctrl-C must not stop undo()
   if [ -n "$stage" ]; then
     [ "$finished" = yes ] || undo
     rm -rf "$stage"
@@ -204,7 +204,7 @@ install_release() {
   done
 
   before=$(readlink "$prefix/bin/lockstep" 2>/dev/null || true)
-  placed=yes
+  placing=yes
   if [ -d "$home" ]; then mv "$home" "$stage/replaced"; fi
   mv "$tree" "$home"
   for path in $(files "$home"); do
@@ -220,7 +220,8 @@ install_release() {
   esac
 }
 
-# Removes links to files that the new version does not have, and all versions but it and $1's.
+# Removes links to files that the new version does not have, and all versions but it and $1's. Removes
+# no version if $1 is the new version's, because the version before it is unknown then.
 remove_leftovers() {
   for folder in "$prefix"/lib/lockstep/[0-9]*; do
     [ "$folder" != "$home" ] || continue
@@ -228,7 +229,7 @@ remove_leftovers() {
       if is_ours "$prefix/$path" && [ ! -e "$home/$path" ]; then rm -f "$prefix/$path"; fi
     done
     case $1 in
-      *"/${folder##*/}/"*) ;;
+      *"/${home##*/}/"* | *"/${folder##*/}/"*) ;;
       *) rm -rf "$folder" ;;
     esac
   done
@@ -249,7 +250,7 @@ uninstall() {
 
 main() {
   from=$release_url version='' key_file='' action=install_release
-  scratch='' stage='' placed='' finished=no
+  scratch='' stage='' placing='' finished=no
   if [ "$(id -u)" = 0 ]; then prefix=/usr/local; else prefix=${HOME:-/nonexistent}/.local; fi
   while [ $# -gt 0 ]; do
     case $1 in

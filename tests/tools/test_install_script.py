@@ -153,7 +153,7 @@ def test_release_is_downloaded_with_the_client_that_is_there(client, release, in
     programs.mkdir()
     for name in ["sh", "tar", "gzip", "sha256sum", "ssh-keygen", "sed", "uname", "id", "mktemp", "cut",
                  "mkdir", "find", "sort", "mv", "ln", "rm", "rmdir", "readlink", "dirname", "head", "tr",
-                 "grep", "paste", client]:
+                 "grep", client]:
         (programs / name).symlink_to(shutil.which(name))
     done = install(serve(release.folder), before=["env", f"PATH={programs}"])
     assert done.returncode == 0, done.stderr
@@ -179,9 +179,17 @@ def test_upgrade_keeps_the_version_before_it_and_drops_links_without_a_file(rele
     assert install.version() == "1.2" and not (install.prefix / "bin/new").is_symlink()
     kept = sorted(path.name[:3] for path in (install.prefix / "lib/lockstep").iterdir())
     assert kept == ["1.1", "1.2"]
+
+
+def test_version_that_is_installed_again_is_repaired_and_the_one_before_it_stays(release, install):
+    install(release)
+    release.tarball().unlink()
+    install(release.add("1.1"))
     (install.prefix / "bin/lockstep").resolve().write_text("broken")
     assert install(release).returncode == 0
-    assert install.version() == "1.2"
+    assert install.version() == "1.1"
+    kept = sorted(path.name[:3] for path in (install.prefix / "lib/lockstep").iterdir())
+    assert kept == ["1.0", "1.1"]
 
 
 def test_release_of_several_versions_needs_a_choice(release, install):
@@ -270,6 +278,47 @@ def test_failure_between_two_links_restores_the_version_before(release, install)
     done = install(release)
     assert done.returncode == 1 and "cannot write the link" in done.stderr
     (install.prefix / "share/zsh").unlink()
+    assert install.paths() == before and install.version() == "1.0"
+
+
+def stand_in(folder, name, script):
+    """A program `name` that runs `script` before the real one. `once` succeeds the first time only,
+    because undo() calls the same programs; `stop` is a Ctrl-C: it ends program and install.sh."""
+    folder.mkdir()
+    program = folder / name
+    program.write_text(f'#!/bin/sh\nonce() {{ mkdir {folder}/used 2>/dev/null; }}\n'
+                       f'stop() {{ trap "" TERM; kill -TERM 0; exit 143; }}\n{script}\nexec {shutil.which(name)} "$@"\n')
+    program.chmod(0o755)
+    return ["setsid", "--wait", "env", f"PATH={folder}:{os.environ['PATH']}"]
+
+
+REPLACES = 'case "$2" in */replaced)'
+PLACES = 'case "$2" in */lib/lockstep/[0-9]*)'
+MOVE = f'{shutil.which("mv")} "$@"'
+
+
+@pytest.mark.parametrize("name, script", [
+    ("mv", f"{REPLACES} exit 1 ;; esac"),
+    ("mv", f"{REPLACES} stop ;; esac"),
+    ("mv", f"{REPLACES} {MOVE}; stop ;; esac"),
+    ("mv", f"{PLACES} once && stop ;; esac"),
+    ("mv", f"{PLACES} once && {{ {MOVE}; stop; }} ;; esac"),
+    ("readlink", '! ls "${1%/bin/*}"/lib/lockstep/.install.*/links 2>/dev/null || ! once || stop'),
+    ("ln", "! once || stop"),
+], ids=["cannot replace", "before it replaces", "after it replaced", "before it places", "after it placed",
+        "reading a link", "making a link"])
+@pytest.mark.parametrize("again", [False, True], ids=["upgrade", "same version"])
+def test_failure_or_signal_at_any_step_keeps_what_was_installed(name, script, again, release, install, tmp_path):
+    install(release)
+    before = install.paths()
+    if not again:
+        release.tarball().unlink()
+        release.add("1.1")
+    done = install(release, before=stand_in(tmp_path / "programs", name, script))
+    if not again and REPLACES in script:
+        assert done.returncode == 0 and install.version() == "1.1"  # an upgrade replaces nothing
+        return
+    assert done.returncode != 0
     assert install.paths() == before and install.version() == "1.0"
 
 
