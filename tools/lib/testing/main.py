@@ -47,6 +47,9 @@ NEEDS = {
     "frameworks": ["--control-plane", "--frameworks"],
     "arm64": ["--arm64"],
 }
+# Options of tools/deps that install nothing else, each a call of its own. The tests would install the
+# same themselves, but a download takes longer than a test may.
+ALONE = {"integration": ["--packaging", "--docs"], "slow": ["--release", "--images"]}
 SANITIZED = {"asan": ["tests_unit", "tests_threaded", "tests_sim"], "fuzz": ["fuzzers"],
              "tsan": ["tests_threaded"]}
 TARGETS = {**SANITIZED, "arm64": ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-guest",
@@ -134,11 +137,18 @@ class IdleBuilds:
             self._process.wait()
 
 
+def installation(suites):
+    """The line of bash that installs what the suites need."""
+    needs = sorted({need for suite in suites for need in NEEDS.get(suite, [])})
+    alone = sorted({need for suite in suites for need in ALONE.get(suite, [])})
+    deps = str(ROOT / "tools/deps")
+    return " && ".join(shlex.join([deps, *options]) for options in [needs, *([each] for each in alone)])
+
+
 def prepare(suites, preset):
     """Runs tools/deps beside the build. A suite reports what could not be built."""
     subprocess.run([ROOT / "tools/deps", "--demo"], check=True)  # what the build needs
-    needs = sorted({need for suite in suites for need in NEEDS.get(suite, [])})
-    deps = subprocess.Popen([ROOT / "tools/deps", *needs])
+    deps = subprocess.Popen(["bash", "-c", installation(suites)])
     if set(suites) - set(PRESETS):
         if not (ROOT / "build" / preset).exists():
             say("building Lockstep and its tests, once: about 10 minutes on 2 cores")
