@@ -53,7 +53,7 @@ def test_chart_without_options_has_the_values_and_comments_of_the_tree(chart):
 
 
 def test_chart_has_icon_maintainers_and_the_links_of_the_given_address(chart):
-    about = unpacked(chart("--url", "https://example.com/lockstep"), "Chart.yaml")
+    about = unpacked(chart("--home", "https://example.com/lockstep"), "Chart.yaml")
     assert about["version"] == about["appVersion"] == VERSION
     assert about["icon"].startswith("data:image/svg+xml;base64,") and about["maintainers"]
     assert about["home"] == "https://example.com/lockstep" and about["sources"] == [about["home"]]
@@ -72,7 +72,7 @@ def test_chart_has_the_same_bytes_each_time_and_no_tests(chart):
 @pytest.mark.parametrize(("options", "said"), [
     (["--image", "operator=latest"], "--image takes NAME=sha256:DIGEST"),
     (["--image", f"trainer={DIGEST}"], "not 'trainer="),
-    (["--url", "ftp://example.com"], "--url must be an https address"),
+    (["--home", "ftp://example.com"], "--home must be an https address"),
 ])
 def test_wrong_option_is_refused(options, said, tmp_path):
     done = package("chart", "--out", tmp_path, *options)
@@ -97,10 +97,11 @@ def tarball(folder):
 
 def test_krew_archive_has_the_program_under_its_name_and_no_link(tmp_path):
     tarball(tmp_path)
-    done = package("krew", "--out", tmp_path, "--url", "https://example.com/v1/")
+    done = package("krew", "--out", tmp_path, "--url", "https://example.com/v1/", "--home", "https://example.com")
     assert done.returncode == 0, done.stderr
     manifest = yaml.safe_load((tmp_path / "lockstep.yaml").read_text())
     assert manifest["spec"]["version"] == f"v{VERSION}"
+    assert manifest["spec"]["homepage"] == "https://example.com"
     [platform] = manifest["spec"]["platforms"]
     archive = tmp_path / f"kubectl-lockstep-{VERSION}-linux-amd64.tar.gz"
     assert platform["uri"] == f"https://example.com/v1/{archive.name}"

@@ -108,6 +108,26 @@ def test_release_without_a_key_or_over_an_earlier_one_is_refused(tree, key):
     assert done.returncode == 1 and "dist is not empty" in done.stderr
 
 
+def test_release_without_the_programs_for_amd64_is_refused(tree, key):
+    done = release(tree, "0.2.0", "--only", "check", "--key", key, "--arch", "arm64")
+    assert done.returncode == 1 and "--arch arm64 alone makes no release" in done.stderr
+
+
+def test_checks_need_the_public_half_of_the_key_only(tree, key, tmp_path):
+    public = tmp_path / "release.pub"
+    shutil.copy(f"{key}.pub", public)
+    assert release(tree, "0.2.0", "--only", "check", "--key", tmp_path / "release").returncode == 0
+    public.write_text("\n")
+    done = release(tree, "0.2.0", "--only", "check", "--key", tmp_path / "release")
+    assert done.returncode == 1 and "release.pub is no public key" in done.stderr
+
+
+def test_machine_without_buildah_is_refused(tree, monkeypatch):
+    monkeypatch.setattr(steps.shutil, "which", lambda name: None)
+    with pytest.raises(Stop, match="run tools/deps --images"):
+        steps.machine(steps.Release("0.2.0", root=tree))
+
+
 def test_clone_gets_version_and_date_and_the_tree_stays_as_it_was(tree):
     before = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=tree)
     done = release(tree, "0.2.0", "--only", "tree")
@@ -130,6 +150,27 @@ def test_tag_is_signed_and_on_the_commit_of_the_clone(tree, key):
     assert version.current(tree) == "0.2.0"
     said = subprocess.check_output(["git", "cat-file", "-p", "v0.2.0"], cwd=tree, text=True)
     assert "tag v0.2.0" in said and "BEGIN SSH SIGNATURE" in said
+
+
+def test_commit_that_changes_more_than_the_version_gets_no_tag(tree, key):
+    assert release(tree, "0.2.0", "--only", "tree").returncode == 0
+    clone = tree / "build/releases/0.2.0/tree"
+    (clone / "LICENSE").write_text("x")
+    git(clone, "commit", "-qa", "--amend", "-m", "More")
+    done = release(tree, "0.2.0", "--only", "tag", "--key", key)
+    assert done.returncode == 1 and "changes LICENSE, where no version is" in done.stderr
+
+
+def test_tag_is_made_from_a_bundle_of_the_clone(tree, key, tmp_path):
+    """As the release's workflow carries the commit to the job that has the key."""
+    assert release(tree, "0.2.0", "--only", "tree").returncode == 0
+    clone = tree / "build/releases/0.2.0/tree"
+    git(clone, "bundle", "create", "-q", tmp_path / "release.bundle", "HEAD")
+    shutil.rmtree(clone)
+    git(tree, "clone", "-q", tmp_path / "release.bundle", clone)
+    done = release(tree, "0.2.0", "--only", "tag", "--key", key)
+    assert done.returncode == 0, done.stderr
+    assert version.current(tree) == "0.2.0"
 
 
 def test_tree_that_moved_during_a_release_gets_no_tag(tree, key):
@@ -172,6 +213,11 @@ def test_dry_run_lists_the_steps_and_does_nothing(tree):
     assert not (tree / "build").exists() and not (tree / "dist").exists()
 
 
+def test_steps_are_chosen_by_the_first_and_the_last(tree):
+    done = release(tree, "0.2.0", "--dry-run", "--from", "bill", "--until", "sign")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["bill", "provenance", "sign"]
+
+
 def test_unknown_step_is_refused(tree):
     done = release(tree, "0.2.0", "--only", "rest")
     assert done.returncode == 2 and "no step is called 'rest'" in done.stderr
@@ -198,7 +244,7 @@ libc6/stable 2.36-10 amd64 [upgradable from: 2.36-9]
 def apt(upgradable):
     """A stand-in for the commands that packages_are_newest runs."""
     def command(arguments, **_):
-        said = {"apt-get": "", "apt-cache": "libssl-dev\n  Depends: libc6\n", "apt": upgradable}
+        said = {"sudo": "", "apt-get": "", "apt-cache": "libssl-dev\n  Depends: libc6\n", "apt": upgradable}
         text = said.get(os.path.basename(arguments[0]), "libssl-dev\n")
         return types.SimpleNamespace(returncode=0, stdout=text, stderr="")
     return command
@@ -216,7 +262,22 @@ def test_machine_with_old_packages_is_refused_and_unrelated_ones_do_not_count():
 def test_failed_apt_update_stops_the_release():
     def command(arguments, **_):
         return types.SimpleNamespace(returncode=100, stdout="", stderr="no network")
-    with pytest.raises(Stop, match="apt-get update -q failed: no network"):
+    with pytest.raises(Stop, match="apt-get update.* failed: no network"):
+        checks.packages_are_newest(ROOT, command)
+
+
+def test_apt_update_runs_as_root(monkeypatch):
+    monkeypatch.setattr(checks.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(checks.shutil, "which", lambda name: f"/usr/bin/{name}")
+    called = []
+
+    def command(arguments, **options):
+        called.append(list(arguments[:3]))
+        return apt("Listing...\n")(arguments, **options)
+    checks.packages_are_newest(ROOT, command)
+    assert called[0] == ["sudo", "apt-get", "update"]
+    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
+    with pytest.raises(Stop, match="install sudo"):
         checks.packages_are_newest(ROOT, command)
 
 
@@ -292,9 +353,13 @@ def test_provenance_names_commit_and_every_file(tree, key, tmp_path):
     made = steps.Release("0.2.0", tmp_path / "dist", key, root=tree)
     made.dist.mkdir()
     (made.dist / "a.whl").write_text("x")
+    steps.describe(made)
     steps.sign(made)
     statement = provenance.json.loads((made.dist / "provenance.json").read_text())
     assert [each["name"] for each in statement["subject"]] == ["a.whl"]
+    (made.dist / "install.sh").write_text("release_key='ssh-ed25519 AAAA'")
+    with pytest.raises(Stop, match="trusts another key"):
+        steps.sign(made)
     source = statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]
     assert source["digest"]["gitCommit"] == checks.git(made.tree, "rev-parse", "HEAD")
     assert "provenance.json" in (made.dist / sums.SUMS).read_text()

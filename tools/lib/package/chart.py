@@ -31,17 +31,17 @@ def add_arguments(parser):
     parser.add_argument("--image", action="append", default=[], metavar="NAME=sha256:DIGEST",
                         help=f"the digest of an image: {', '.join(IMAGES)}; may be repeated")
     parser.add_argument("--registry", help="where the images are, such as registry.example.com")
-    parser.add_argument("--url", help="the project's address, for home and sources")
+    parser.add_argument("--home", metavar="URL", help="the project's address, for home and sources")
 
 
 def run(options):
     digests = dict(_image(text) for text in options.image)
-    if options.url and not URL.fullmatch(options.url):
-        raise PackageError(f"--url must be an https address, not '{options.url}'")
+    if options.home and not URL.fullmatch(options.home):
+        raise PackageError(f"--home must be an https address, not '{options.home}'")
     files = {name: path.read_bytes() for name, path in _files().items()}
     values = with_images(files["values.yaml"].decode(), digests, options.registry)
     files["values.yaml"] = values.encode()
-    about = with_links(files["Chart.yaml"].decode(), images(values, staging.version()), options.url)
+    about = with_links(files["Chart.yaml"].decode(), images(values, staging.version()), options.home)
     files["Chart.yaml"] = about.encode()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"lockstep-{staging.version()}.tgz"
@@ -102,13 +102,13 @@ def images(values, version):
     return found
 
 
-def with_links(about, references, url):
+def with_links(about, references, home):
     """Chart.yaml with icon, maintainers and Artifact Hub's list of images; with the links if there is
     an address."""
     icon = base64.b64encode(ICON.read_bytes()).decode()
     lines = [f"icon: data:image/svg+xml;base64,{icon}", "maintainers:", "- name: The Lockstep authors"]
-    if url:
-        lines += [f"home: {url}", f"sources: [{url}]"]
+    if home:
+        lines += [f"home: {home}", f"sources: [{home}]"]
     listed = "".join(f"    - name: {name}\n      image: {reference}\n" for name, reference in references)
     made = about.rstrip("\n") + "\n  artifacthub.io/images: |\n" + listed + "\n".join(lines) + "\n"
     yaml.safe_load(made)

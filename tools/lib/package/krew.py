@@ -23,12 +23,14 @@ URL = re.compile(r"https://[^\s'\"]+")
 def add_arguments(parser):
     parser.add_argument("--out", type=pathlib.Path, default=staging.ROOT / "build/dist", metavar="DIR",
                         help="the folder with the tarballs")
-    parser.add_argument("--url", required=True, help="the address below which the tarballs will be")
+    parser.add_argument("--url", required=True, help="the address below which the archives will be")
+    parser.add_argument("--home", metavar="URL", help="the project's address (without it: --url)")
 
 
 def run(options):
-    if not URL.fullmatch(options.url):
-        raise PackageError(f"--url must be an https address, not '{options.url}'")
+    for name, address in (("--url", options.url), ("--home", options.home or options.url)):
+        if not URL.fullmatch(address):
+            raise PackageError(f"{name} must be an https address, not '{address}'")
     version = staging.version()
     platforms = []
     for architecture in staging.PRESETS:
@@ -41,7 +43,7 @@ def run(options):
         raise PackageError(f"{options.out} has no lockstep-{version}-linux-ARCH.tar.gz: run "
                            f"tools/package tarball first")
     path = options.out / "lockstep.yaml"
-    path.write_text(yaml.safe_dump(manifest(version, platforms, options.url), sort_keys=False, width=100))
+    path.write_text(yaml.safe_dump(manifest(version, platforms, options.home or options.url), sort_keys=False, width=100))
     print(path)
 
 
@@ -76,12 +78,12 @@ def platform(archive, architecture, url):
     }
 
 
-def manifest(version, platforms, url):
+def manifest(version, platforms, home):
     return {
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin",
         "metadata": {"name": "lockstep"},
         "spec": {
-            "version": f"v{version}", "homepage": url,
+            "version": f"v{version}", "homepage": home,
             "shortDescription": "Runs and inspects distributed training jobs",
             "description": "Shows TrainingJobs of Lockstep and their machines, logs and failures,\n"
                            "and checks job files before you apply them.\n",

@@ -4,6 +4,7 @@ import datetime
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -107,6 +108,15 @@ def outdated(said, wanted):
     return sorted((name, installed, newest) for name, newest, installed in found if name in wanted)
 
 
+def as_root():
+    """The words before a command that needs root."""
+    if os.geteuid() == 0:
+        return []
+    if not shutil.which("sudo"):
+        raise Stop("apt-get update needs root: run this as root, or install sudo")
+    return ["sudo"]
+
+
 def packages_are_newest(root, command=subprocess.run):
     """The packages that builds use are the newest that the machine's APT sources have."""
     def said(*arguments):
@@ -116,7 +126,7 @@ def packages_are_newest(root, command=subprocess.run):
             raise Stop(f"{' '.join(arguments[:3])} failed: {done.stderr.strip()[-300:]}")
         return done.stdout
 
-    said("apt-get", "update", "-q", "-o", "Acquire::Retries=3")
+    said(*as_root(), "apt-get", "update", "-q", "-o", "Acquire::Retries=3")
     named = said(str(root / "tools/deps"), "--list").split()
     needed = said("apt-cache", "depends", "--recurse", "--installed", "--no-recommends", "--no-suggests",
                   "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances", *named)

@@ -1,7 +1,9 @@
 """Makes a release: dist/ with all that people install, and a tag.
 
 The steps, in order, are those of `--dry-run`. They work in clones under build/releases/VERSION, and this
-tree gets the release's commit and tag only at the end. `--only` and `--from` run some of the steps again."""
+tree gets the release's commit and tag only at the end. `--only`, `--from` and `--until` choose steps.
+
+The steps before `sign` read FILE.pub of `--key FILE` only, so the key need not be on a machine that builds."""
 
 import argparse
 import pathlib
@@ -19,17 +21,19 @@ from checks import Stop
 def parsed():
     parser = argparse.ArgumentParser(
         prog="tools/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="steps:\n" + "\n".join(f"  {step.name:10} {step.summary}" for step in steps.STEPS))
+        epilog="steps:\n" + "\n".join(f"  {step.name:11} {step.summary}" for step in steps.STEPS))
     parser.add_argument("version", nargs="?", metavar="VERSION", help="MAJOR.MINOR.PATCH")
     parser.add_argument("--no-push", action="store_true", help="commit and tag in this tree only")
     parser.add_argument("--dry-run", action="store_true", help="list the steps and do nothing")
     parser.add_argument("--only", action="append", metavar="STEP", help="run this step; may be repeated")
     parser.add_argument("--from", dest="first", metavar="STEP", help="run this step and those after it")
+    parser.add_argument("--until", dest="last", metavar="STEP", help="run no step after it")
     parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
     parser.add_argument("--arch", action="append", choices=list(steps.SHIPPED),
                         help="an architecture; may be repeated (without it: all)")
     parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")
-    parser.add_argument("--url", help="the project's https address, for the chart and install.sh")
+    parser.add_argument("--url", help="the https address below which the files will be, for install.sh and krew")
+    parser.add_argument("--home", help="the project's https address, for the chart and krew")
     parser.add_argument("--verify", type=pathlib.Path, metavar="DIR",
                         help="check signature and sums of a release in DIR, offline, and do nothing else")
     parser.add_argument("--signers", type=pathlib.Path, metavar="FILE",
@@ -40,7 +44,7 @@ def parsed():
     if options.verify and not options.signers:
         parser.error("--verify needs --signers FILE: a key that comes with the files proves nothing")
     names = [step.name for step in steps.STEPS]
-    for name in [*(options.only or []), *([options.first] if options.first else [])]:
+    for name in [*(options.only or []), *filter(None, (options.first, options.last))]:
         if name not in names:
             parser.error(f"no step is called '{name}'; the steps are {', '.join(names)}")
     return options
@@ -50,10 +54,10 @@ def chosen(options):
     wanted = [step for step in steps.STEPS if not (options.no_push and step.name == "push")]
     if options.only:
         return [step for step in wanted if step.name in options.only]
-    if options.first:
-        names = [step.name for step in wanted]
-        return wanted[names.index(options.first):]
-    return wanted
+    names = [step.name for step in wanted]
+    first = names.index(options.first) if options.first else 0
+    last = names.index(options.last) if options.last else len(names)
+    return wanted[first:last + 1]
 
 
 def main():
@@ -63,10 +67,11 @@ def main():
             sums.verify(options.verify, options.signers)
             print(f"{options.verify}: signature and sums are right")
             return
-        release = steps.Release(options.version, options.out, options.key, options.url, options.arch)
+        release = steps.Release(options.version, options.out, options.key, options.url, options.home,
+                                options.arch)
         for step in chosen(options):
             if options.dry_run:
-                print(f"{step.name:10} {step.summary}")
+                print(f"{step.name:11} {step.summary}")
                 continue
             print(f"release: {step.name}: {step.summary}", file=sys.stderr, flush=True)
             step.run(release)

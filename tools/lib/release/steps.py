@@ -29,11 +29,12 @@ TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/to
 class Release:
     """What the steps share."""
 
-    def __init__(self, version, out=None, key=None, url=None, architectures=None, root=versions.ROOT):
+    def __init__(self, version, out=None, key=None, url=None, home=None, architectures=None, root=versions.ROOT):
         self.root = root
         self.architectures = architectures or list(SHIPPED)
         self.version = version
-        self.url = url
+        self.url = url  # of the files
+        self.home = home  # of the project
         self.key = key.resolve() if key else None
         self.dist = (out or root / "dist").resolve()
         self.work = root / "build/releases" / version
@@ -53,8 +54,20 @@ class Release:
         folder = self.tree if self.tree.is_dir() else self.root
         return checks.git(folder, "log", "-1", "--format=%ct")
 
-    def address(self):
+    def url_options(self):
         return ["--url", self.url] if self.url else []
+
+    def home_options(self):
+        return ["--home", self.home] if self.home else []
+
+    def public_key(self):
+        """The file of the key's public half. The key itself is read by `sign` and `tag` only."""
+        if not self.key:
+            raise Stop("--key FILE is missing: a release is signed")
+        path = pathlib.Path(f"{self.key}.pub")
+        if not path.is_file() or len(path.read_text().split()) < 2:
+            raise Stop(f"{path} is no public key: it is the public half of --key, as ssh-keygen writes it")
+        return path
 
     def needs_tree(self):
         if not (self.tree / ".git").exists():
@@ -73,13 +86,17 @@ def check(release):
     checks.tree_is_clean(release.root)
     checks.versions_agree(release.root)
     checks.changelog_is_ready(release.root, release.version)
-    if not release.key:
-        raise Stop("--key FILE is missing: a release is signed")
+    release.public_key()
+    if "amd64" not in release.architectures:
+        raise Stop("--arch arm64 alone makes no release: the tests, NOTICE and manual pages need the programs "
+                   "for amd64; add --arch amd64")
     if release.dist.exists() and any(release.dist.iterdir()):
         raise Stop(f"{release.dist} is not empty: a release holds nothing of an earlier one")
 
 
 def machine(release):
+    if not shutil.which("buildah"):
+        raise Stop("buildah is missing, which makes the image: run tools/deps --images")
     checks.packages_are_newest(release.root)
 
 
@@ -175,10 +192,11 @@ def packages(release):
     staged = ["--no-build", "--out", release.dist, *release.arch_options()]
     key = ["--key", f"{release.key}.pub"] if release.key else []
     for kind in KINDS:
-        extra = [*key, *release.address()] if kind == "tarball" else []
+        extra = [*key, *release.url_options()] if kind == "tarball" else []
         release.run("tools/package", kind, *staged, *extra)
     if release.url:
-        release.run("tools/package", "krew", "--out", release.dist, *release.address())
+        release.run("tools/package", "krew", "--out", release.dist, *release.url_options(),
+                    *release.home_options())
 
 
 def images(release):
@@ -187,7 +205,7 @@ def images(release):
     release.run("tools/package", "image", "--no-build", "--out", release.dist, *release.arch_options())
     archive = release.dist / f"lockstep-operator-{release.version}.oci.tar"
     release.run("tools/package", "chart", "--out", release.dist, "--image",
-                f"operator={image.digest(archive)}", *release.address())
+                f"operator={image.digest(archive)}", *release.home_options())
 
 
 def bill(release):
@@ -203,12 +221,20 @@ def bill(release):
     (release.dist / "RELEASE-NOTES.md").write_text(checks.notes(release.tree, release.version))
 
 
-def sign(release):
-    if not release.key:
-        raise Stop("--key FILE is missing: a release is signed")
+def describe(release):
+    release.needs_tree()
     if not release.dist.is_dir():
-        raise Stop(f"{release.dist} is missing: run the steps before `sign` first")
+        raise Stop(f"{release.dist} is missing: run the steps before `provenance` first")
     provenance.write(release)
+
+
+def sign(release):
+    public = release.public_key()
+    if not (release.dist / provenance.NAME).is_file():
+        raise Stop(f"{release.dist / provenance.NAME} is missing: run the steps before `sign` first")
+    installer = release.dist / "install.sh"
+    if installer.is_file() and " ".join(public.read_text().split()[:2]) not in installer.read_text():
+        raise Stop(f"{installer} trusts another key than {public}: run the step `packages` with this --key")
     sums.write(release.dist)
     sums.sign(release.dist, release.key)
     sums.verify(release.dist, release.dist / sums.SIGNERS)
@@ -222,6 +248,10 @@ def tag(release):
     commit = checks.git(release.tree, "rev-parse", "HEAD")
     if checks.git(release.tree, "rev-parse", "HEAD~") != checks.git(release.root, "rev-parse", "HEAD"):
         raise Stop(f"{release.root} has moved since the step `tree`: start the release anew")
+    named = {"CHANGELOG.md", *(name for name, _, _ in versions.found(release.tree))}
+    others = sorted({*checks.git(release.tree, "diff", "--name-only", "HEAD~").splitlines()} - named)
+    if others:
+        raise Stop(f"{release.tree} changes {', '.join(others[:5])}, where no version is: start the release anew")
     checks.git(release.root, "fetch", "-q", str(release.tree), commit)
     checks.git(release.root, "merge", "-q", "--ff-only", commit)
     signed = ["-c", "gpg.format=ssh", "-c", f"user.signingkey={release.key}"] if release.key else []
@@ -243,7 +273,7 @@ class Step:
 
 STEPS = [
     Step("check", "VERSION is new, the tree is clean, CHANGELOG.md is ready, a key is named", check),
-    Step("machine", "the packages of the build are the newest of their APT sources", machine),
+    Step("machine", "buildah is there, and the build's packages are the newest of their APT sources", machine),
     Step("tree", "clone, write VERSION into every place, date CHANGELOG.md, commit in the clone", tree),
     Step("lint", "tools/check in the clone", lint),
     Step("build", "the programs of each architecture, with no path of this computer in them", build),
@@ -252,7 +282,8 @@ STEPS = [
     Step("packages", "NOTICE, tarballs, deb, rpm, apk, wheels; krew's manifest if --url is given", packages),
     Step("images", "the operator's image for each architecture, and the chart with its digest", images),
     Step("bill", "an SPDX document for each program, and the notes of CHANGELOG.md", bill),
-    Step("sign", "provenance, SHA256SUMS and its signature, checked", sign),
+    Step("provenance", "how each file was made, and of which packages", describe),
+    Step("sign", "SHA256SUMS and its signature, checked", sign),
     Step("tag", "the commit and a signed tag, in this tree", tag),
     Step("push", "branch and tag to origin, together", push),
 ]
