@@ -13,8 +13,8 @@ FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 # What prepares a container before a script of the tree can run, and the key of a release.
 OTHERS = {"apt-get", "git", "install", "printf", "rm", "ssh-keygen", "(umask"}
-ACTIONS = {"actions/cache", "actions/checkout", "actions/deploy-pages", "actions/upload-artifact",
-           "actions/upload-pages-artifact"}
+ACTIONS = {"actions/cache", "actions/checkout", "actions/deploy-pages", "actions/download-artifact",
+           "actions/upload-artifact", "actions/upload-pages-artifact"}
 
 
 def steps(path):
@@ -46,6 +46,21 @@ def test_workflow_has_limits_of_rights_and_time_and_no_input_in_a_script(path):
     for _, step in steps(path):
         # GitHub pastes ${{ … }} into the script, where it could be code; an environment is text.
         assert "${{" not in step.get("run", ""), step
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_job_with_a_secret_or_a_right_to_write_the_repository_only_signs(path):
+    for name, job in yaml.safe_load(path.read_text())["jobs"].items():
+        trusted = job.get("permissions", {}).get("contents") == "write"
+        if trusted:
+            scripts = [line for step in job["steps"] for line in step.get("run", "").splitlines()
+                       if line.startswith(("tools/", ".ci/"))]
+            assert all(line.startswith("tools/release ") and line.endswith(" --from sign") for line in scripts)
+        else:
+            assert "secrets." not in str(job), name
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False, name
 
 
 @pytest.mark.slow  # actionlint is a Go module
