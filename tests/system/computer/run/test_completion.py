@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import select
+import signal
 import subprocess
 import time
 
@@ -82,14 +83,20 @@ class Zsh:
         """Reads until all words have been seen."""
         end = time.monotonic() + 30
         while not all(word in self.said for word in words):
-            ready, _, _ = select.select([self.terminal], [], [], end - time.monotonic())
+            ready, _, _ = select.select([self.terminal], [], [], max(0, end - time.monotonic()))
             assert ready, self.said
             self.said += os.read(self.terminal, 4096).decode(errors="replace")
         return self.said
 
     def close(self):
         os.close(self.terminal)  # SIGHUP
-        os.waitpid(self.pid, 0)
+        ended = os.pidfd_open(self.pid)
+        try:
+            if not select.select([ended], [], [], 10)[0]:
+                signal.pidfd_send_signal(ended, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        finally:
+            os.close(ended)
 
 
 @pytest.fixture(params=["sourced", "in fpath"])
