@@ -155,6 +155,15 @@ def test_tarball_is_what_install_sh_installs(tarball, tmp_path):
     assert heals(prefix / "bin")
 
 
+@pytest.mark.parametrize("key", ["ssh-';id;' AAAA", "ssh-ed25519 AAAA a'b", "ssh-ed25519 AA'AA"])
+def test_install_sh_is_not_made_with_a_key_that_has_a_quote(key, tmp_path):
+    (tmp_path / "key.pub").write_text(f"{key}\n")
+    done = subprocess.run([ROOT / "tools/package", "tarball", "--no-build", "--out", tmp_path / "out", "--key",
+                           tmp_path / "key.pub"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "is no public key" in done.stderr
+    assert not (tmp_path / "out/install.sh").exists()
+
+
 @pytest.mark.parametrize("words, answer", [
     (["--key", str(ROOT / "README.md")], "is no public key"),
     (["--url", "ftp://host/"], "--url must be an http address"),

@@ -12,7 +12,6 @@ import re
 import tarfile
 
 import staging
-import sbom
 import yaml
 from errors import PackageError
 
@@ -20,7 +19,7 @@ SUMMARY = "pack the Helm chart, with the images' digests in its values"
 
 CHART = staging.ROOT / "helm/lockstep"
 ICON = staging.ROOT / "docs/images/icon.svg"
-# Of an image: where values.yaml has it.
+# Where values.yaml has each image.
 IMAGES = {"operator": ("image",), "worker": ("agent", "image"), "worker-cuda": ("cudaTrainer", "image")}
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 URL = re.compile(r"https://[^\s'\"]+")
@@ -45,7 +44,7 @@ def run(options):
     files["Chart.yaml"] = about.encode()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"lockstep-{staging.version()}.tgz"
-    path.write_bytes(packed(files, sbom.epoch()))
+    path.write_bytes(packed(files, staging.source_date()))
     print(path)
 
 

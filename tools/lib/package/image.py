@@ -14,7 +14,6 @@ import tarfile
 import tempfile
 
 import staging
-import sbom
 from errors import PackageError
 
 SUMMARY = "make the operator's image as an OCI index of all architectures"
@@ -37,7 +36,7 @@ def run(options):
     stages = {folder.name: folder / "bin" for folder in staging.stage_all(options)}
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"lockstep-operator-{staging.version()}.oci.tar"
-    make(stages, path, sbom.epoch(), options.push)
+    make(stages, path, staging.source_date(), options.push)
     print(f"{path} operator={digest(path)}")
 
 
@@ -96,7 +95,7 @@ def _make_root(root, folder):
 
 
 def digest(path):
-    """Of the index in an archive: what a registry calls it."""
+    """The digest of the index in an archive, by which a registry knows it."""
     with tarfile.open(path) as tar:
         [entry] = json.load(tar.extractfile("index.json"))["manifests"]
     return entry["digest"]

@@ -45,7 +45,7 @@ def run(kind, options):
 
 def make_package(kind, architecture, tree, out):
     """Makes the package and returns its path in the folder `out`."""
-    date = trees.source_date()
+    date = staging.source_date()
     config = tree.parent / f"nfpm-{kind}.json"
     config.write_text(json.dumps(configuration(kind, architecture, tree, date), indent=1))
     before = set(out.iterdir())

@@ -38,6 +38,8 @@ def main():
         sys.exit(f"package: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(f"package: {error.cmd[0]} ended with {error.returncode}")
+    except subprocess.TimeoutExpired as error:
+        sys.exit(f"package: {error.cmd[0]} did not end within {error.timeout:.0f} s")
 
 
 if __name__ == "__main__":

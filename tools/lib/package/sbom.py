@@ -7,10 +7,8 @@ gives the same bytes; SOURCE_DATE_EPOCH is the time in them. A program that is a
 import datetime
 import hashlib
 import json
-import os
 import pathlib
 import re
-import subprocess
 import urllib.parse
 
 import licences
@@ -20,16 +18,6 @@ import staging
 SUMMARY = "say what is in each program, as SPDX 2.3"
 
 NAMESPACE = "https://lockstep.dev/spdx"  # a name, as SPDX asks for; nothing is loaded from there
-
-
-def epoch():
-    """Seconds of SOURCE_DATE_EPOCH, else of the newest commit."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given:
-        return int(given)
-    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=staging.ROOT, capture_output=True,
-                          text=True, check=True)
-    return int(done.stdout)
 
 
 def document(program, content, parts, number, seconds):
@@ -94,7 +82,7 @@ def add_arguments(parser):
 
 def run(options):
     options.out.mkdir(parents=True, exist_ok=True)
-    number, seconds = staging.version(), epoch()
+    number, seconds = staging.version(), staging.source_date()
     for program in options.programs:
         file = options.build / "bin" / program
         if file.is_symlink():

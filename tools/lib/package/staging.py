@@ -4,29 +4,45 @@ ARCH is amd64 (preset release) or arm64 (preset release-arm64). The programs are
 presets link them. A program that is a link to another one in the same folder stays a link.
 """
 
+import os
 import pathlib
-import re
 import shutil
 import struct
 import subprocess
+import sys
 
 from errors import PackageError
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
+import version as versions
 
 SUMMARY = "build the programs and copy them to build/stage/ARCH/bin"
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STAGE = ROOT / "build/stage"
 PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
-# Of an architecture: its preset of CMake, and its number in an ELF header (e_machine).
+# An architecture's preset of CMake, and its number in an ELF header (e_machine).
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 MACHINES = {"amd64": 62, "arm64": 183}
 INTERPRETER = 3  # the type of the segment that names a program's loader (PT_INTERP)
 
 
 def version():
-    """The version of Lockstep, as CMakeLists.txt has it."""
-    return re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
-                     re.MULTILINE)[1]
+    return versions.current(ROOT)
+
+
+def source_date():
+    """The seconds since 1970 that all files of a release have: SOURCE_DATE_EPOCH, else the commit's."""
+    if wanted := os.environ.get("SOURCE_DATE_EPOCH"):
+        if not wanted.isdecimal():
+            raise PackageError(f"SOURCE_DATE_EPOCH must be a number of seconds, not '{wanted}'")
+        return int(wanted)
+    done = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        raise PackageError("this is no git checkout, so set SOURCE_DATE_EPOCH to the release's date")
+    return int(done.stdout)
 
 
 def add_arguments(parser):

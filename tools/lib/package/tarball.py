@@ -18,7 +18,8 @@ import tree as trees
 from errors import PackageError
 
 SUMMARY = "make a tarball and the install.sh that installs it"
-KEY = re.compile(r"(?:ssh|sk-ssh|ecdsa|sk-ecdsa)-\S+ [A-Za-z0-9+/=]+(?: [^'\n]*)?")
+# Without a quote, which would end the string in install.sh.
+KEY = re.compile(r"(?:ssh|sk-ssh|ecdsa|sk-ecdsa)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+(?: [^'\n]*)?")
 URL = re.compile(r"https?://[^\s']+")
 
 
@@ -41,7 +42,7 @@ def make_tarball(architecture, tree, out):
     """Packs the tree, with the same bytes for the same files, and returns the tarball's path."""
     folder = f"lockstep-{staging.version()}-linux-{architecture}"
     path = out / f"{folder}.tar.gz"
-    date = trees.source_date()
+    date = staging.source_date()
 
     def owned_by_root(entry):
         entry.uid = entry.gid = 0

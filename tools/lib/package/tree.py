@@ -25,19 +25,6 @@ LICENCES = ["LICENSE", "NOTICE"]
 HOSTS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def source_date():
-    """The seconds since 1970 that all files of a release have: SOURCE_DATE_EPOCH, else the commit's."""
-    if wanted := os.environ.get("SOURCE_DATE_EPOCH"):
-        if not wanted.isdecimal():
-            raise PackageError(f"SOURCE_DATE_EPOCH must be a number of seconds, not '{wanted}'")
-        return int(wanted)
-    done = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True,
-                          text=True, check=False)
-    if done.returncode != 0:
-        raise PackageError("this is no git checkout, so set SOURCE_DATE_EPOCH to the release's date")
-    return int(done.stdout)
-
-
 def make_trees(options):
     """Stages the programs that the options of add_stage_arguments() name; yields (ARCH, tree)."""
     stages = staging.stage_all(options)
@@ -47,7 +34,7 @@ def make_trees(options):
     writers = next((each for each in stages if each.name == host), None)
     writers = writers or staging.stage(host, build=not options.no_build)
     for stage in stages:
-        yield stage.name, make_tree(stage, writers / "bin", source_date())
+        yield stage.name, make_tree(stage, writers / "bin", staging.source_date())
 
 
 def make_tree(stage, writers, date):

@@ -20,7 +20,8 @@ SUMMARY = "write the Python wheel"
 MODULES = staging.ROOT / "worker/python"
 # The operator runs from its image, with the rights that the chart gives it.
 PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix"]
-# Of glibc 2.17 (PEP 599, by both of its names) and of musl 1.1 on. Static programs need neither.
+# The tags of glibc 2.17 (PEP 599, by both of its names) and of musl 1.1 on. Static programs need
+# neither library.
 TAGS = {
     architecture: [f"py3-none-manylinux_2_17_{machine}", f"py3-none-manylinux2014_{machine}",
                    f"py3-none-musllinux_1_1_{machine}"]
