@@ -216,6 +216,8 @@ def test_dry_run_lists_the_steps_and_does_nothing(tree):
 def test_steps_are_chosen_by_the_first_and_the_last(tree):
     done = release(tree, "0.2.0", "--dry-run", "--from", "bill", "--until", "sign")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["bill", "provenance", "sign"]
+    done = release(tree, "0.2.0", "--dry-run", "--from", "sign", "--until", "bill")
+    assert done.returncode == 2 and "--from sign is behind --until bill" in done.stderr
 
 
 def test_unknown_step_is_refused(tree):
@@ -357,6 +359,9 @@ def test_provenance_names_commit_and_every_file(tree, key, tmp_path):
     steps.sign(made)
     statement = provenance.json.loads((made.dist / "provenance.json").read_text())
     assert [each["name"] for each in statement["subject"]] == ["a.whl"]
+    (made.dist / "b.whl").write_text("later")
+    with pytest.raises(Stop, match="run the step `provenance` again"):
+        steps.sign(made)
     (made.dist / "install.sh").write_text("release_key='ssh-ed25519 AAAA'")
     with pytest.raises(Stop, match="trusts another key"):
         steps.sign(made)

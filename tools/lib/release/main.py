@@ -47,17 +47,21 @@ def parsed():
     for name in [*(options.only or []), *filter(None, (options.first, options.last))]:
         if name not in names:
             parser.error(f"no step is called '{name}'; the steps are {', '.join(names)}")
+    if options.first and options.last and names.index(options.first) > names.index(options.last):
+        parser.error(f"--from {options.first} is behind --until {options.last}")
+    if options.only and (options.first or options.last):
+        parser.error("--only goes with neither --from nor --until")
     return options
 
 
 def chosen(options):
-    wanted = [step for step in steps.STEPS if not (options.no_push and step.name == "push")]
+    names = [step.name for step in steps.STEPS]
     if options.only:
-        return [step for step in wanted if step.name in options.only]
-    names = [step.name for step in wanted]
-    first = names.index(options.first) if options.first else 0
-    last = names.index(options.last) if options.last else len(names)
-    return wanted[first:last + 1]
+        wanted = [step for step in steps.STEPS if step.name in options.only]
+    else:
+        first = names.index(options.first or names[0])
+        wanted = steps.STEPS[first:names.index(options.last or names[-1]) + 1]
+    return [step for step in wanted if not (options.no_push and step.name == "push")]
 
 
 def main():

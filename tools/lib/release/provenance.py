@@ -37,10 +37,21 @@ def statement(release, files):
     }
 
 
+def is_current(folder):
+    """Whether the statement in `folder` is about the files that SHA256SUMS lists."""
+    listed = {(name, digest) for name, digest in _listed(folder).items() if name != NAME}
+    subject = json.loads((folder / NAME).read_text())["subject"]
+    return listed == {(each["name"], each["digest"]["sha256"]) for each in subject}
+
+
+def _listed(folder):
+    lines = re.findall(r"^([0-9a-f]{64})  (.*)$", (folder / sums.SUMS).read_text(), re.MULTILINE)
+    return {name: digest for digest, name in lines}
+
+
 def write(release):
     """Its own sum is in SHA256SUMS; the statement lists all other files."""
     (release.dist / NAME).unlink(missing_ok=True)
     sums.write(release.dist)
-    listed = re.findall(r"^([0-9a-f]{64})  (.*)$", (release.dist / sums.SUMS).read_text(), re.MULTILINE)
-    made = statement(release, {name: digest for digest, name in listed})
+    made = statement(release, _listed(release.dist))
     (release.dist / NAME).write_text(json.dumps(made, indent=1) + "\n")

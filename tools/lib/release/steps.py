@@ -236,6 +236,8 @@ def sign(release):
     if installer.is_file() and " ".join(public.read_text().split()[:2]) not in installer.read_text():
         raise Stop(f"{installer} trusts another key than {public}: run the step `packages` with this --key")
     sums.write(release.dist)
+    if not provenance.is_current(release.dist):
+        raise Stop(f"{provenance.NAME} is not about the files in {release.dist}: run the step `provenance` again")
     sums.sign(release.dist, release.key)
     sums.verify(release.dist, release.dist / sums.SIGNERS)
 
