@@ -36,9 +36,8 @@ using JobNames = std::function<std::vector<std::string>(const std::vector<std::s
 Completion Complete(const CLI::App& app, const std::vector<std::string>& words,
                     const JobNames& runs_here, const JobNames& jobs_of_cluster);
 
-// A line for each candidate, WORD or WORD<tab>DESCRIPTION, and a last line that says what else
-// fits:
-// ":4" nothing, ":0" files, ":16" folders. kubectl expects the same of a plugin.
+// A line for each candidate, WORD or WORD<tab>DESCRIPTION. The last line names what else fits:
+// ":4" nothing, ":0" files, ":16" folders. kubectl expects the same lines of a plugin.
 std::string ToText(const Completion& completion);
 
 // How many words before the command are options of the cluster and their values.

@@ -11,7 +11,7 @@ namespace lockstep::cli {
 std::vector<std::string> RunsHere(const std::vector<std::string>& options);
 
 // The first column of `lockstep list OPTIONS`. Empty if the cluster has not answered within 3 s,
-// for a person waits at a prompt.
+// because a person waits at a prompt.
 std::vector<std::string> JobsOfCluster(const std::vector<std::string>& options);
 
 }  // namespace lockstep::cli

@@ -52,7 +52,7 @@ std::string CommandLine(const CLI::App& app) {
   return parent == nullptr ? app.get_name() : CommandLine(*parent) + " " + app.get_name();
 }
 
-// What CLI11 says of a value: "TEXT", "TEXT:{table,json}", "INT:INT in [1 - 600]".
+// CLI11 describes a value as "TEXT", "TEXT:{table,json}", "INT:INT in [1 - 600]".
 struct ValueType {
   std::string name;
   std::vector<std::string> choices;

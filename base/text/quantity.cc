@@ -88,8 +88,8 @@ bool ReadExponent(std::string_view text, int& exponent) {
   return true;
 }
 
-// Of two positive numbers; false: the product does not fit. The compiler's own check of 128 bits
-// calls __muloti4 on arm64, which libgcc lacks.
+// Both numbers must be positive. Returns false if the product does not fit. The compiler's own
+// check of 128 bits calls __muloti4 on arm64, which libgcc lacks.
 bool Multiply(Wide& value, Wide factor) {
   if (value > kMostWide / factor) return false;
   value *= factor;

@@ -254,7 +254,7 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
   }
 }
 
-// Of two numbers of processes, Open MPI 5 takes the first, and MPICH neither.
+// Open MPI 5 takes the first of two numbers of processes, and MPICH takes neither.
 void RefuseTwoSizes(const CommandLine& line, JobBuilder& builder) {
   for (const char* name : {"np", "npernode", "map-by", "host"}) {
     const Option* first = nullptr;

@@ -239,7 +239,7 @@ void SetProgram(const CommandLine& line, const Runs& runs, JobBuilder& builder) 
     builder.Error("", {}, "the command names no script; write it behind the launcher's options");
     return;
   }
-  // Of an option that another launcher of the same name has with a value.
+  // Another launcher of the same name takes this number as the value of an option.
   if (ParseNumber<int64_t>(line.program[0])) {
     builder.Error(line.program[0], {},
                   "stands where the program should, and may be the value of the option before it; "

@@ -40,7 +40,7 @@ inline constexpr std::string_view kNothing = "";  // has no meaning here: droppe
 
 // KnownOption::values of one that has a value only where it is attached: -K1, --exclusive=user.
 inline constexpr int kAttached = -1;
-// Of -s, which ranks follow in Intel MPI (--stdin), and none in Open MPI (--preload-binary).
+// KnownOption::values of -s: ranks follow in Intel MPI (--stdin), none in Open MPI.
 inline constexpr int kRanksMayFollow = -2;
 // NAME VALUE or NAME=VALUE: -genv A b, -genv A=b.
 inline constexpr int kVariable = -3;
