@@ -5,11 +5,11 @@ import os
 import pathlib
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
 
+from beside import Beside
 from changed import (
     BuildGraph,
     PythonFiles,
@@ -54,12 +54,25 @@ SANITIZED = {"asan": ["tests_unit", "tests_threaded", "tests_sim"], "fuzz": ["fu
              "tsan": ["tests_threaded"]}
 TARGETS = {**SANITIZED, "arm64": ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-guest",
                                   "base_test", "core_test"]}  # all of the preset, if a suite isn't here
+# Suites that keep the cores busy. Those of a preset of their own also build it.
+COMPUTE = ["unit", "asan", "fuzz", "tsan"]
 # A suite's own preset; the others have --preset's.
 PRESETS = {"asan": "asan", "fuzz": "asan", "tsan": "tsan", "arm64": "release-arm64"}
 
 
 def say(text):
     print(f"test: {text}", file=sys.stderr, flush=True)
+
+
+def lanes(suites):
+    """(suites that run one after the other, suites that run beside them).
+
+    Python tests mostly wait: for API servers, nodes, timers of the product. GoogleTest programs and
+    fuzzers need cores and nothing else, so they use the cores that Python tests leave idle.
+    """
+    beside = [each for each in suites if each in COMPUTE]
+    front = [each for each in suites if each not in COMPUTE]
+    return (front, beside) if front else (beside, [])
 
 
 def shell(command, *arguments):
@@ -112,29 +125,6 @@ def runners(suite, preset, whole):
         case "fuzz":
             return [Fuzzers("fuzz", programs, ROOT / "tests/fuzz/corpus", CACHE / "fuzz",
                             int(os.environ.get("FUZZ_SECONDS", "10")), say)]
-
-
-class IdleBuilds:
-    """Builds the sanitized suites' programs on cores that the suites before them leave idle.
-
-    stop() ends the builds; a suite then builds what is missing.
-    """
-
-    def __init__(self, suites):
-        sanitized = [suite for suite in suites if suite in SANITIZED]
-        self._process = None
-        if not sanitized or len(sanitized) == len(suites):
-            return
-        builds = "; ".join(shlex.join(["build", PRESETS[suite], *SANITIZED[suite]]) for suite in sanitized)
-        with (RESULTS / "idle_builds.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [ROOT / "tools/lib/idle", "bash", "-c", f'source "$1"; {builds}', "test",
-                 ROOT / "tools/lib/common.sh"], stdout=log, stderr=log, start_new_session=True)
-
-    def stop(self):
-        if self._process and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
-            self._process.wait()
 
 
 def installation(suites):
@@ -218,12 +208,11 @@ def cores_time():
 
 
 def timed(suite, preset, whole, selection):
-    """Pairs of runner and Outcome. Prints how long the suite is about to take, how long it took, and
-    how busy the cores were."""
+    """Pairs of runner and Outcome. Prints how long the suite is about to take and how it went."""
     times = CACHE / "times" / suite
     usual = times.read_text().strip() if times.exists() else USUAL.get(suite)
     say(f"suite {suite}" + (f", about {usual} s" if usual else ""))
-    started, before = time.monotonic(), cores_time()
+    started = time.monotonic()
     if build(suite, preset):
         chosen = runners(suite, preset, whole)
         if selection:
@@ -232,10 +221,10 @@ def timed(suite, preset, whole, selection):
     else:
         run = [(None, Outcome.broken(suite, "the build failed"))]
     seconds = round(time.monotonic() - started)
-    normal, idle = (now - then for now, then in zip(cores_time(), before))
-    say(f"suite {suite} took {seconds} s; {CORES} cores worked {normal:.0f} s for it, "
-        f"{idle:.0f} s for what runs at idle")
-    if not selection and not any(outcome.failed for _, outcome in run):
+    passed, failed = (sum(count) for count in zip(
+        (0, 0), *((each.passed, len(each.failed)) for _, each in run)))
+    say(f"suite {suite} took {seconds} s: {passed} passed, {failed} failed")
+    if not selection and not failed:
         times.parent.mkdir(parents=True, exist_ok=True)
         times.write_text(f"{seconds}\n")
     return run
@@ -266,14 +255,22 @@ def main():
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     selection = changes(given.changed) if given.changed is not None else None
-    builds, run = IdleBuilds(suites), []
-    try:
-        for suite in suites:
-            if suite in SANITIZED:
-                builds.stop()
-            run += timed(suite, given.preset, given.whole, selection)
-    finally:
-        builds.stop()
+    started, before = time.monotonic(), cores_time()
+    front, behind = lanes(suites)
+
+    def all_of(suites):
+        return [pair for suite in suites for pair in timed(suite, given.preset, given.whole, selection)]
+
+    with Beside(lambda: all_of(behind), RESULTS / "beside.log") as beside:
+        run = all_of(front)
+        try:
+            run += beside.result()
+        except RuntimeError as error:
+            run.append((None, Outcome.broken(" ".join(behind), str(error))))
+    seconds = time.monotonic() - started
+    normal, idle = (now - then for now, then in zip(cores_time(), before))
+    say(f"all suites took {seconds:.0f} s; {CORES} cores worked {normal:.0f} s for them, {idle:.0f} s for "
+        "what runs beside")
     flaky = rerun(run, RESULTS, say)
     outcomes = [outcome for _, outcome in run]
     for line in slowest(outcomes, given.slowest):
