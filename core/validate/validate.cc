@@ -427,39 +427,71 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   return validator.TakeProblems();
 }
 
+namespace {
+
+struct ClusterField {
+  const char* name;
+  bool (*is_set)(const Spec& spec, const Spec& standard);
+};
+
+using SpecRef = const Spec&;
+constexpr ClusterField kClusterFields[] = {
+    {"image", [](SpecRef spec, SpecRef) { return !spec.image.empty(); }},
+    {"imagePullSecrets", [](SpecRef spec, SpecRef) { return !spec.image_pull_secrets.empty(); }},
+    {"template", [](SpecRef spec, SpecRef) { return !spec.template_.IsEmpty(); }},
+    {"resourcesPerProcess.cpu",
+     [](SpecRef spec, SpecRef) { return spec.resources_per_process.cpu.has_value(); }},
+    {"resourcesPerProcess.memory",
+     [](SpecRef spec, SpecRef) { return spec.resources_per_process.memory.has_value(); }},
+    {"resourcesPerMachine",
+     [](SpecRef spec, SpecRef) { return !spec.resources_per_machine.empty(); }},
+    {"sharedMemory", [](SpecRef spec, SpecRef) { return spec.shared_memory.has_value(); }},
+    {"topology.policy",
+     [](SpecRef spec, SpecRef standard) {
+       return spec.topology.policy != standard.topology.policy;
+     }},
+    {"topology.gpuVisibility",
+     [](SpecRef spec, SpecRef standard) {
+       return spec.topology.gpu_visibility != standard.topology.gpu_visibility;
+     }},
+    {"placement",
+     [](SpecRef spec, SpecRef standard) { return spec.placement != standard.placement; }},
+    {"scheduling",
+     [](SpecRef spec, SpecRef standard) { return spec.scheduling != standard.scheduling; }},
+    {"network", [](SpecRef spec, SpecRef standard) { return spec.network != standard.network; }},
+    {"checkpoint.claim", [](SpecRef spec, SpecRef) { return !spec.checkpoint.claim.empty(); }},
+    {"health.startTimeout",
+     [](SpecRef spec, SpecRef standard) {
+       return spec.health.start_timeout != standard.health.start_timeout;
+     }},
+    {"ttlSecondsAfterFinished",
+     [](SpecRef spec, SpecRef) { return spec.ttl_seconds_after_finished.has_value(); }},
+    {"cleanPodPolicy",
+     [](SpecRef spec, SpecRef standard) {
+       return spec.clean_pod_policy != standard.clean_pod_policy;
+     }},
+    {"priorityClassName", [](SpecRef spec, SpecRef) { return !spec.priority_class_name.empty(); }},
+    {"schedulerName", [](SpecRef spec, SpecRef) { return !spec.scheduler_name.empty(); }},
+    {"managedBy",
+     [](SpecRef spec, SpecRef standard) { return spec.managed_by != standard.managed_by; }},
+};
+
+}  // namespace
+
 std::string IgnoredLocally(const TrainingJob& job) {
-  const Spec& spec = job.spec;
   const Spec standard;
-  const struct {
-    bool is_set;
-    const char* name;
-  } fields[] = {
-      {!spec.image.empty(), "image"},
-      {!spec.image_pull_secrets.empty(), "imagePullSecrets"},
-      {!spec.template_.IsEmpty(), "template"},
-      {spec.resources_per_process.cpu.has_value(), "resourcesPerProcess.cpu"},
-      {spec.resources_per_process.memory.has_value(), "resourcesPerProcess.memory"},
-      {!spec.resources_per_machine.empty(), "resourcesPerMachine"},
-      {spec.shared_memory.has_value(), "sharedMemory"},
-      {spec.topology.policy != standard.topology.policy, "topology.policy"},
-      {spec.topology.gpu_visibility != standard.topology.gpu_visibility, "topology.gpuVisibility"},
-      {spec.placement != standard.placement, "placement"},
-      {spec.scheduling != standard.scheduling, "scheduling"},
-      {spec.network != standard.network, "network"},
-      {!spec.checkpoint.claim.empty(), "checkpoint.claim"},
-      {spec.health.start_timeout != standard.health.start_timeout, "health.startTimeout"},
-      {spec.ttl_seconds_after_finished.has_value(), "ttlSecondsAfterFinished"},
-      {spec.clean_pod_policy != standard.clean_pod_policy, "cleanPodPolicy"},
-      {!spec.priority_class_name.empty(), "priorityClassName"},
-      {!spec.scheduler_name.empty(), "schedulerName"},
-      {spec.managed_by != standard.managed_by, "managedBy"},
-  };
   std::string names;
-  for (const auto& field : fields) {
-    if (!field.is_set) continue;
+  for (const ClusterField& field : kClusterFields) {
+    if (!field.is_set(job.spec, standard)) continue;
     if (!names.empty()) names += ", ";
     names += field.name;
   }
+  return names;
+}
+
+std::vector<std::string_view> ClusterFields() {
+  std::vector<std::string_view> names;
+  for (const ClusterField& field : kClusterFields) names.emplace_back(field.name);
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/model/spec.h"
@@ -25,6 +26,9 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target,
 // The fields that are set but mean nothing to `lockstep run`, by name: "image, placement".
 // Empty when there is none.
 std::string IgnoredLocally(const TrainingJob& job);
+
+// All fields that mean nothing to `lockstep run`: "image", "placement" with all of its fields.
+std::vector<std::string_view> ClusterFields();
 
 }  // namespace lockstep::core
 

@@ -1,10 +1,12 @@
-"""The reference pages name what the code can say: exit codes, events, conditions and their reasons."""
+"""The reference pages have what the sources say: fields, messages, options, exit codes, events,
+conditions and their reasons."""
 
 import pathlib
 import re
 import subprocess
 
 import pytest
+from tls import binary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs/reference"
@@ -22,6 +24,12 @@ def calls(function, *folders):
 def named(page):
     """What a page has in backticks."""
     return set(re.findall(r"`([^`\n]+)`", (PAGES / page).read_text()))
+
+
+def test_generated_blocks_are_as_the_sources_make_them():
+    done = subprocess.run([ROOT / "tools/reference", "--check", "--bin", pathlib.Path(binary("lockstep")).parent],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_exit_codes_page_has_every_code():

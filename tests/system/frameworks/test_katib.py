@@ -98,8 +98,8 @@ def test_experiment_uses_condition_names_of_the_docs():
     names = [re.findall(r'type=="(\w+)"', TEMPLATE[each])
              for each in ("successCondition", "failureCondition")]
     assert names == [["Complete"], ["Failed"]]
-    assert "| `Complete`, `Failed` | the job has ended so |" in (
-        ROOT / "docs/reference/trainingjob.md").read_text()
+    page = (ROOT / "docs/reference/events.md").read_text()
+    assert "| `Complete` | `Succeeded` |" in page and "| `Failed` | `DeadlineExceeded` |" in page
 
 
 def test_role_grants_only_trainingjob_verbs_and_pod_creation():

@@ -1,6 +1,7 @@
-"""What core's tables say of a TrainingJob's fields: core.json, which `tools/crd --core` takes from
-lockstep-validator. The CRD has its names, types, choices, lengths, ranges and defaults;
-descriptions and rules are written by hand beside it.
+"""core.json: core's tables of a TrainingJob's fields, which `tools/crd --core` takes from
+lockstep-validator. The CRD has its names, types, choices, lengths, ranges and defaults from there;
+descriptions and rules are written by hand beside it. `clusterOnly` lists the fields that
+`lockstep run` ignores.
 """
 
 import json
@@ -24,6 +25,9 @@ def text():
     """core.json's: a field of spec or status a line."""
     parts = []
     for name, said in CORE.items():
+        if "properties" not in said:
+            parts.append(f"{json.dumps(name)}: {json.dumps(said)}")
+            continue
         fields = ",\n".join(f"  {json.dumps(field)}: {json.dumps(each)}"
                             for field, each in said["properties"].items())
         parts.append(f'{json.dumps(name)}: {{"type": "object", "properties": {{\n{fields}}}}}')

@@ -3,7 +3,7 @@
 import re
 import textwrap
 
-from crd.reference import OPAQUE
+from crd.schema import OPAQUE
 
 HEAD = '''"""{title}
 

@@ -11,6 +11,8 @@ RULES = "x-kubernetes-validations"
 # Marks of a rule, for crd/rules.py.
 ONLY_NEW = "onlyNew"  # it judges a job that is made, not one that changes
 IN_SCHEMA = "inSchema"  # it stays in the CRD
+# The API server's own types, which `kubectl explain pod.spec.containers` describes.
+OPAQUE = ("spec.template", "spec.envFrom", "spec.env[].valueFrom")
 
 
 def rule(expression, message, path=None, by=None):

@@ -47,7 +47,8 @@ def fields(variable_source, variables_source):
     secret = text("Name of the Secret.",
                   rule(matches(SUBDOMAIN), "must be the name of a Secret"))
     return {
-        "image": text("The image with the command. Required with a command."),
+        "image": text("The image with the command. Required with a command. Absent with trainer: the "
+                      "operator's trainer image."),
         "command": listing(
             "The command of each process, or of each machine with launch PerMachine. $(NAME) is "
             "replaced by the process's own variable, as in $(RANK). Absent: the built-in trainer.",

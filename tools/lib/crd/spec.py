@@ -19,13 +19,15 @@ def _what_runs(pod):
         "mpi": struct("How the ranks of an MPI program start, with framework Mpi.", {
             "start": choice(
                 "Launcher: machine 0 runs the command, an mpirun, which reaches the others through "
-                "the agents. Pmi: the agents start the ranks and answer PMI-1. Pmix: the agents "
-                "start the ranks, and a helper answers PMIx."),
+                "the agents. Pmi: the agents start the ranks and answer PMI-1 (MPICH, Intel MPI). "
+                "Pmix: the agents start the ranks, and a helper answers PMIx (Open MPI 4 and 5)."),
         }),
         "prestart": choice(
-            "Parks interpreters with the ranks' modules imported, for the next generation. Auto "
-            "(if possible and memory has room), Always or Never."),
-        "prestartExclude": listing("Top-level packages that only ranks import, as in torch.", text(
+            "Parks a second Python interpreter beside each rank, its imports done, for the next "
+            "generation. Auto (if possible and memory has room), Always or Never. No effect with "
+            "launch PerMachine or trainer."),
+        "prestartExclude": listing("Top-level packages that parked interpreters do not import, as "
+                                   "in wandb.", text(
             "", rule(matches(IDENTIFIER), "must be a top-level package, as in torch"))),
         "trainer": trainer(),
         "template": pod.template(),
@@ -42,14 +44,14 @@ def _resources():
         "resourcesPerProcess": struct(
             "Resources of each process. The worker container requests processesPerMachine times "
             "this.", {
-                "gpu": integer("GPUs."),
+                "gpu": integer("GPUs. With trainer 0 or 1."),
                 "gpuResource": text("The resource that gpu counts.", rule(
                     matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu")),
                 "cpu": amount("Cores, as in 12 or 500m.", "4096"),
                 "memory": amount("Memory, as in 110Gi.", "64Ti", whole),
             }, filled=True),
         "resourcesPerMachine": mapping(
-            "Resources that are counted by machine, as in rdma/hca: 1.",
+            "Resources that are counted by machine, as in rdma/hca: 1 or hugepages-2Mi: 5Gi.",
             quantity("", lambda q: [(f"!{q}.isLessThan(quantity('0'))", "must be 0 or more"),
                                     at_most(q, "8Pi")]),
             rule(f"self.all(name, {matches(QUALIFIED_NAME, 'name')})",
@@ -101,7 +103,8 @@ def _place():
         "placement": struct("The nodes of the machines.", {
             "onePerNode": choice(
                 "At most one machine of the job on a node: Required, Preferred or None (any "
-                "number). Auto: Required with GPUs, else Preferred."),
+                "number). Auto: Required with GPUs, because GPUs do not reach across two pods of a "
+                "node; else Preferred."),
             "topologyKey": text("Keeps the machines under one value of this node label.", label),
             "topologyLevels": listing(
                 "Further node labels, from near to far (rack, then block). If one value of "
@@ -152,7 +155,8 @@ def _failure_policy():
         "exitCodes": listing("Exit codes. The process must have ended with one of them.",
                              integer("")),
         "signals": listing("Signals. The process must have died of one of them.", choice("")),
-        "stderr": text("An RE2 expression that must match in the process's last lines of stderr.",
+        "stderr": text("An RE2 expression that must match in the process's last lines of stderr, as "
+                       "many as fit into 1 KiB.",
                        # A bad expression fails the evaluation, so a policy cannot report it.
                        {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
                                "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True}),
@@ -166,8 +170,9 @@ def _failure_policy():
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
     return struct("How Lockstep handles failures.", {
         "maxRestarts": integer("Restarts after failures of the application: of the whole gang, "
-                               "or of a rank alone."),
-        "maxMachineReplacements": integer("Replacements of lost machines before the job fails."),
+                               "or of a rank alone. 0: the first failure ends the job."),
+        "maxMachineReplacements": integer("Replacements of lost machines before the job fails. 0: "
+                                          "the first loss ends the job."),
         "resetAfter": duration("Both budgets are full again after this time without a failure.",
                                "1s", "8760h"),
         "restartGracePeriod": duration("Time from SIGTERM to SIGKILL for the ranks that remain "
@@ -184,9 +189,10 @@ def _failure_policy():
 def _time_and_logs():
     return {
         "checkpoint": struct("Checkpoints of the job.", {
-            "claim": text("A PersistentVolumeClaim, mounted at path.",
+            "claim": text("A PersistentVolumeClaim, mounted at path, which it needs.",
                           name_of("a PersistentVolumeClaim")),
-            "path": text("The folder of the checkpoints.", rule(
+            "path": text("The folder of the checkpoints; with lockstep run, a folder of this "
+                         "computer. Absent: commits to a folder are refused.", rule(
                 "self == '' || self.startsWith('/')", "must begin with / on a cluster")),
             "resume": text("The checkpoint to resume from. Auto: this job's newest complete one. "
                            "Never: none. Else the path of a checkpoint.", rule(
@@ -207,7 +213,9 @@ def _time_and_logs():
                  "job's own, as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
                  "it; make a new job", ".claim"), filled=True),
-        "gracePeriod": duration("Time from SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
+        "gracePeriod": duration("Time from SIGTERM to SIGKILL on a requested stop. The pod's "
+                                "terminationGracePeriodSeconds is 15 s more; a drain must allow as "
+                                "much.", "0s", "24h"),
         "health": struct("Time limits for a job without progress.", {
             "startTimeout": duration("If not all machines find a node in this time, the gang "
                                      "releases its nodes and tries again. If a machine does not "
@@ -232,9 +240,11 @@ def _time_and_logs():
                                   "no limit.", at_least=0),
         }, filled=True),
         "logs": struct("Output of the processes.", {
-            "console": choice("The ranks whose output the machines' logs show."),
+            "console": choice("The ranks whose output the machines' logs show. FailedOnly: those "
+                              "that failed."),
             "format": choice("Prefix (the rank before each line), Raw or Json."),
-            "path": text("Folder for a file of each rank and generation."),
+            "path": text("Folder for files GENERATION/rank-RANK.stdout.log and .stderr.log, of at "
+                         "most 64 MiB each and 2 GiB a machine."),
         }, filled=True),
     }
 
@@ -263,8 +273,8 @@ def _life():
             rule("self.all(a, self.exists_one(b, b.name == a.name))",
                  "must have each name once")),
         "cleanPodPolicy": choice("Pods to delete at the end: None, Running pods, or All."),
-        "managedBy": text("The controller of the job. The operator ignores a job with "
-                          "another name.", rule(
+        "managedBy": text("The controller of the job. The operator ignores a job with another "
+                          "name. kueue.x-k8s.io/multikueue: the job runs on another cluster.", rule(
             matches(f"{SUBDOMAIN}/.+"),
             "must be a domain and a name, as in lockstep.dev/operator")),
     }

@@ -109,7 +109,9 @@ def _progress():
         "totalSteps": integer("All steps of the job.", 0, None),
         "percent": integer("Percentage of the steps that is done.", 0, 100),
         "etaSeconds": integer("Seconds until the last step at the present pace.", 0, None),
-        "metrics": listing("Figures, as in loss.", metric, most=16),
+        "metrics": listing("Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency "
+                           "that processes report. Rates are summed over the ranks, the others are "
+                           "means.", metric, most=16),
         "lastUpdated": time("When the progress was reported."),
     })
 
@@ -139,13 +141,15 @@ def _machines():
         "node": _words("The pod's node."),
         "state": _words("Lost, Failed, Absent, Pending, Starting, Draining, Stopping, Stopped, "
                         "Idle, Running, Finished or Succeeded."),
-        "replacements": _count("Replacements of the machine since the gang was made."),
+        "replacements": _count("Replacements of the machine since the gang was made. It begins "
+                               "anew for a machine that was not listed."),
         "binding": _words("Binding of its processes: None, Partial, or as topology.bind asks."),
     })
     return {
         "machines": struct("Numbers of machines.", {
             "desired": _count("Machines wanted."),
-            "ready": _count("Machines whose pod is ready: its containers have started."),
+            "ready": _count("Machines whose pod is ready: its containers have started. After the "
+                            "job's end 0."),
             "byState": mapping("Machines by state.", integer("", 0, _MOST), most=32),
             "spares": _count("Spare machines whose pod is ready. They do not count as machines."),
         }),
@@ -191,7 +195,8 @@ def _status():
         "replicas": _count("Machines of the gang, for the scale subresource."),
         "selector": _words("Label selector of the job's pods."),
         **_machines(),
-        "restarts": struct("Restarts of the gang and of ranks alone.", {
+        "restarts": struct("Restarts of the gang and of ranks alone. A failure that ends the job is "
+                           "no restart.", {
             "total": _count("All restarts."),
             "application": _count("Restarts after failures of the application."),
             "infrastructure": _count("Restarts after lost machines."),
@@ -230,15 +235,15 @@ def _status():
         "elastic": struct("The members of an elastic gang.", {
             "members": _words("Machines of the next generation, if not of this one, as in 0-5,7.",
                               16384),
-            "witnesses": _words("Members of the gang that an earlier machine 0 may still run.",
-                                16384),
+            "witnesses": _words("Machines whose agents can tell a new machine 0 that all earlier "
+                                "ranks are dead.", 16384),
             "asked": _words("Machines that were asked to leave and have found no other node.",
                             16384),
             "silent": _attempts("Attempts that were lost for silence and whose charge is open. An "
                                 "attempt is charged unless its node is lost too."),
             "withoutQuota": _words("Machines that returned their quota to the queue. They have no "
                                    "pods until the queue grants it again.", 16384),
-            "since": time("When the members were decided."),
+            "since": time("When the members were decided. A return of quota sets it anew."),
             "reason": _words("Why they were decided."),
         }),
         "podGroup": struct("The PodGroup by which a scheduler places the pods together.", {

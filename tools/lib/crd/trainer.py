@@ -11,7 +11,7 @@ def _files(description):
 
 def _model_shape():
     sizes = {name: integer(f"{name} of the model.") for name in _SIZES}
-    return struct("Sizes instead of those of `model`. width must be a multiple of heads.",
+    return struct("All four sizes, instead of those of model. width must be a multiple of heads.",
                   sizes, required=list(_SIZES))
 
 
@@ -26,9 +26,12 @@ def trainer():
             "prompts": _files("Globs of text files with one prompt a line. Required for mode "
                               "Generate."),
             "steps": integer("Optimizer steps."),
-            "globalBatchSize": integer("Sequences a step, of the whole job."),
+            "globalBatchSize": integer("Sequences a step, of the whole job. It must divide evenly "
+                                       "among the processes."),
             "microBatchSize": integer("Sequences of one process at a time. Gradients accumulate "
-                                      "over the micro-batches of a step. Absent: chosen."),
+                                      "over the micro-batches of a step. Absent: chosen, for at "
+                                      "least eight micro-batches a step. Equal bits at another "
+                                      "world size need the same value."),
             "sequenceLength": integer("Tokens of a sequence."),
             "learningRate": number("The highest learning rate.", above=0),
             "warmupSteps": integer("Steps until the highest learning rate."),
@@ -47,13 +50,15 @@ def trainer():
                              "for every number of ranks. Ring: by Gloo. Nccl: by NCCL."),
             "parallel": struct("How the processes share one model. The rest is data parallel.", {
                 "pipeline": integer("Adjacent processes with an equal part of the layers each. It "
-                                    "divides the processes and the layers."),
+                                    "divides the processes and the layers: 4 of nano, 6 of micro, "
+                                    "12 of gpt2."),
                 "tensor": integer("Adjacent processes with an equal part of each layer's shards. "
                                   "It divides tensorShards; pipeline x tensor divides the "
                                   "processes."),
                 "tensorShards": integer("Parts in which each layer's heads and MLP are computed. "
                                         "It decides the bits, whatever the number of processes. A "
-                                        "power of two that divides the heads."),
+                                        "power of two that divides the heads: up to 4 for nano and "
+                                        "gpt2, 2 for micro."),
             }, filled=True),
             "bucketMb": integer("Megabytes of gradients that are sent at once."),
             "overlap": boolean("Send gradients while others are computed."),
@@ -61,10 +66,10 @@ def trainer():
             "memoryEvery": integer("With checkpoint.memory: steps between checkpoints in memory. "
                                    "0: none. Absent: chosen, to cost at most 2 % of the time."),
             "validationData": _files("Globs of held-out text or llm.c .bin files. The trainer "
-                                     "reports their loss."),
+                                     "reports their loss and perplexity."),
             "validateEvery": integer("Steps between validations. 0: only after the last step."),
             "validationSamples": integer("The most sequences of one validation."),
-            "measureScaling": boolean("Rank 0 first makes some steps alone, and the trainer "
+            "measureScaling": boolean("Rank 0 first makes five steps alone, and the trainer "
                                       "compares the speed of all ranks with it."),
             "recovery": choice("What the other ranks do if one dies. Restart: start anew from the "
                                "newest checkpoint. InPlace: keep their processes and give the new "

@@ -49,13 +49,13 @@ class Mpi(Record):
 
     start: Optional[Literal["Launcher", "Pmi", "Pmix"]] = field(default=None, metadata=of("start"))
     """Launcher: machine 0 runs the command, an mpirun, which reaches the others through the agents.
-    Pmi: the agents start the ranks and answer PMI-1. Pmix: the agents start the ranks, and a helper
-    answers PMIx. Default: Launcher."""
+    Pmi: the agents start the ranks and answer PMI-1 (MPICH, Intel MPI). Pmix: the agents start the
+    ranks, and a helper answers PMIx (Open MPI 4 and 5). Default: Launcher."""
 
 
 @dataclass(repr=False)
 class ModelShape(Record):
-    """Sizes instead of those of `model`. width must be a multiple of heads."""
+    """All four sizes, instead of those of model. width must be a multiple of heads."""
 
     layers: int = field(metadata=of("layers", minimum=1, maximum=1024))
     """layers of the model."""
@@ -76,7 +76,7 @@ class TrainerParallel(Record):
 
     pipeline: Optional[int] = field(default=None, metadata=of("pipeline", minimum=1, maximum=1024))
     """Adjacent processes with an equal part of the layers each. It divides the processes and the
-    layers. Default: 1."""
+    layers: 4 of nano, 6 of micro, 12 of gpt2. Default: 1."""
 
     tensor: Optional[int] = field(default=None, metadata=of("tensor", minimum=1, maximum=1024))
     """Adjacent processes with an equal part of each layer's shards. It divides tensorShards;
@@ -86,7 +86,8 @@ class TrainerParallel(Record):
         default=None, metadata=of("tensorShards", minimum=1, maximum=1024)
     )
     """Parts in which each layer's heads and MLP are computed. It decides the bits, whatever the
-    number of processes. A power of two that divides the heads. Default: 1."""
+    number of processes. A power of two that divides the heads: up to 4 for nano and gpt2, 2 for
+    micro. Default: 1."""
 
 
 @dataclass(repr=False)
@@ -101,7 +102,7 @@ class Trainer(Record):
     """The model: nano, micro or gpt2. Default: nano."""
 
     model_shape: Optional[ModelShape] = field(default=None, metadata=of("modelShape"))
-    """Sizes instead of those of `model`. width must be a multiple of heads."""
+    """All four sizes, instead of those of model. width must be a multiple of heads."""
 
     data: Optional[List[str]] = field(default=None, metadata=of("data"))
     """Globs of text or llm.c .bin files. Required for mode Train."""
@@ -117,13 +118,15 @@ class Trainer(Record):
     global_batch_size: Optional[int] = field(
         default=None, metadata=of("globalBatchSize", minimum=1, maximum=2147483647)
     )
-    """Sequences a step, of the whole job. Default: 16."""
+    """Sequences a step, of the whole job. It must divide evenly among the processes. Default:
+    16."""
 
     micro_batch_size: Optional[int] = field(
         default=None, metadata=of("microBatchSize", minimum=1, maximum=2147483647)
     )
     """Sequences of one process at a time. Gradients accumulate over the micro-batches of a step.
-    Absent: chosen."""
+    Absent: chosen, for at least eight micro-batches a step. Equal bits at another world size need
+    the same value."""
 
     sequence_length: Optional[int] = field(
         default=None, metadata=of("sequenceLength", minimum=1, maximum=1048576)
@@ -196,7 +199,7 @@ class Trainer(Record):
     at most 2 % of the time."""
 
     validation_data: Optional[List[str]] = field(default=None, metadata=of("validationData"))
-    """Globs of held-out text or llm.c .bin files. The trainer reports their loss."""
+    """Globs of held-out text or llm.c .bin files. The trainer reports their loss and perplexity."""
 
     validate_every: Optional[int] = field(
         default=None, metadata=of("validateEvery", minimum=0, maximum=1000000000000)
@@ -209,7 +212,7 @@ class Trainer(Record):
     """The most sequences of one validation. Default: 256."""
 
     measure_scaling: Optional[bool] = field(default=None, metadata=of("measureScaling"))
-    """Rank 0 first makes some steps alone, and the trainer compares the speed of all ranks with it.
+    """Rank 0 first makes five steps alone, and the trainer compares the speed of all ranks with it.
     Default: false."""
 
     recovery: Optional[Literal["Restart", "InPlace"]] = field(default=None, metadata=of("recovery"))
@@ -222,7 +225,7 @@ class ResourcesPerProcess(Record):
     """Resources of each process. The worker container requests processesPerMachine times this."""
 
     gpu: Optional[int] = field(default=None, metadata=of("gpu", minimum=0, maximum=64))
-    """GPUs."""
+    """GPUs. With trainer 0 or 1."""
 
     gpu_resource: Optional[str] = field(default=None, metadata=of("gpuResource"))
     """The resource that gpu counts. Default: nvidia.com/gpu."""
@@ -291,7 +294,8 @@ class Placement(Record):
         default=None, metadata=of("onePerNode")
     )
     """At most one machine of the job on a node: Required, Preferred or None (any number). Auto:
-    Required with GPUs, else Preferred. Default: Auto."""
+    Required with GPUs, because GPUs do not reach across two pods of a node; else Preferred.
+    Default: Auto."""
 
     topology_key: Optional[str] = field(default=None, metadata=of("topologyKey"))
     """Keeps the machines under one value of this node label."""
@@ -368,7 +372,8 @@ class FailureRule(Record):
     """Signals. The process must have died of one of them."""
 
     stderr: Optional[str] = field(default=None, metadata=of("stderr"))
-    """An RE2 expression that must match in the process's last lines of stderr."""
+    """An RE2 expression that must match in the process's last lines of stderr, as many as fit into
+    1 KiB."""
 
     action: Optional[Literal["Restart", "Fail", "ReplaceMachine"]] = field(
         default=None, metadata=of("action")
@@ -383,13 +388,14 @@ class FailurePolicy(Record):
     max_restarts: Optional[int] = field(
         default=None, metadata=of("maxRestarts", minimum=0, maximum=2147483647)
     )
-    """Restarts after failures of the application: of the whole gang, or of a rank alone. Default:
-    3."""
+    """Restarts after failures of the application: of the whole gang, or of a rank alone. 0: the
+    first failure ends the job. Default: 3."""
 
     max_machine_replacements: Optional[int] = field(
         default=None, metadata=of("maxMachineReplacements", minimum=0, maximum=2147483647)
     )
-    """Replacements of lost machines before the job fails. Default: 10."""
+    """Replacements of lost machines before the job fails. 0: the first loss ends the job. Default:
+    10."""
 
     reset_after: Optional[str] = field(default=None, metadata=of("resetAfter"))
     """Both budgets are full again after this time without a failure. Default: 1h."""
@@ -427,10 +433,11 @@ class Checkpoint(Record):
     """Checkpoints of the job."""
 
     claim: Optional[str] = field(default=None, metadata=of("claim"))
-    """A PersistentVolumeClaim, mounted at path."""
+    """A PersistentVolumeClaim, mounted at path, which it needs."""
 
     path: Optional[str] = field(default=None, metadata=of("path"))
-    """The folder of the checkpoints."""
+    """The folder of the checkpoints; with lockstep run, a folder of this computer. Absent: commits
+    to a folder are refused."""
 
     resume: Optional[str] = field(default=None, metadata=of("resume"))
     """The checkpoint to resume from. Auto: this job's newest complete one. Never: none. Else the
@@ -487,13 +494,15 @@ class Logs(Record):
     console: Optional[Literal["All", "RankZero", "FailedOnly"]] = field(
         default=None, metadata=of("console")
     )
-    """The ranks whose output the machines' logs show. Default: All."""
+    """The ranks whose output the machines' logs show. FailedOnly: those that failed. Default:
+    All."""
 
     format: Optional[Literal["Prefix", "Raw", "Json"]] = field(default=None, metadata=of("format"))
     """Prefix (the rank before each line), Raw or Json. Default: Prefix."""
 
     path: Optional[str] = field(default=None, metadata=of("path"))
-    """Folder for a file of each rank and generation."""
+    """Folder for files GENERATION/rank-RANK.stdout.log and .stderr.log, of at most 64 MiB each and
+    2 GiB a machine."""
 
 
 @dataclass(repr=False)
@@ -540,7 +549,8 @@ class JobFields(Record):
     """Processes on each machine. The world size is numMachines times this. Default: 1."""
 
     image: Optional[str] = field(default=None, metadata=of("image"))
-    """The image with the command. Required with a command."""
+    """The image with the command. Required with a command. Absent with trainer: the operator's
+    trainer image."""
 
     command: Optional[List[str]] = field(default=None, metadata=of("command"))
     """The command of each process, or of each machine with launch PerMachine. $(NAME) is replaced
@@ -590,11 +600,12 @@ class JobFields(Record):
     prestart: Optional[Literal["Never", "Auto", "Always"]] = field(
         default=None, metadata=of("prestart")
     )
-    """Parks interpreters with the ranks' modules imported, for the next generation. Auto (if
-    possible and memory has room), Always or Never. Default: Auto."""
+    """Parks a second Python interpreter beside each rank, its imports done, for the next
+    generation. Auto (if possible and memory has room), Always or Never. No effect with launch
+    PerMachine or trainer. Default: Auto."""
 
     prestart_exclude: Optional[List[str]] = field(default=None, metadata=of("prestartExclude"))
-    """Top-level packages that only ranks import, as in torch."""
+    """Top-level packages that parked interpreters do not import, as in wandb."""
 
     trainer: Optional[Trainer] = field(default=None, metadata=of("trainer"))
     """The built-in trainer, which replaces `command`."""
@@ -611,7 +622,7 @@ class JobFields(Record):
     resources_per_machine: Optional[Dict[str, Union[int, str]]] = field(
         default=None, metadata=of("resourcesPerMachine")
     )
-    """Resources that are counted by machine, as in rdma/hca: 1."""
+    """Resources that are counted by machine, as in rdma/hca: 1 or hugepages-2Mi: 5Gi."""
 
     shared_memory: Optional[Union[int, str]] = field(default=None, metadata=of("sharedMemory"))
     """Size of /dev/shm, counted within memory, as in 16Gi."""
@@ -644,7 +655,8 @@ class JobFields(Record):
     """Checkpoints of the job."""
 
     grace_period: Optional[str] = field(default=None, metadata=of("gracePeriod"))
-    """Time from SIGTERM to SIGKILL on a requested stop. Default: 2m."""
+    """Time from SIGTERM to SIGKILL on a requested stop. The pod's terminationGracePeriodSeconds is
+    15 s more; a drain must allow as much. Default: 2m."""
 
     health: Optional[Health] = field(default=None, metadata=of("health"))
     """Time limits for a job without progress."""
@@ -687,5 +699,5 @@ class JobFields(Record):
     """Pods to delete at the end: None, Running pods, or All. Default: Running."""
 
     managed_by: Optional[str] = field(default=None, metadata=of("managedBy"))
-    """The controller of the job. The operator ignores a job with another name. Default:
-    lockstep.dev/operator."""
+    """The controller of the job. The operator ignores a job with another name.
+    kueue.x-k8s.io/multikueue: the job runs on another cluster. Default: lockstep.dev/operator."""

@@ -144,7 +144,7 @@ class MachineCounts(Record):
     """Machines wanted."""
 
     ready: Optional[int] = field(default=None, metadata=of("ready"))
-    """Machines whose pod is ready: its containers have started."""
+    """Machines whose pod is ready: its containers have started. After the job's end 0."""
 
     by_state: Optional[Dict[str, int]] = field(default=None, metadata=of("byState"))
     """Machines by state."""
@@ -173,7 +173,8 @@ class MachineStatus(Record):
     or Succeeded."""
 
     replacements: Optional[int] = field(default=None, metadata=of("replacements"))
-    """Replacements of the machine since the gang was made."""
+    """Replacements of the machine since the gang was made. It begins anew for a machine that was
+    not listed."""
 
     binding: Optional[str] = field(default=None, metadata=of("binding"))
     """Binding of its processes: None, Partial, or as topology.bind asks."""
@@ -194,7 +195,7 @@ class Attempt(Record):
 
 @dataclass(repr=False)
 class Restarts(Record):
-    """Restarts of the gang and of ranks alone."""
+    """Restarts of the gang and of ranks alone. A failure that ends the job is no restart."""
 
     _checked: ClassVar[bool] = False
 
@@ -416,7 +417,8 @@ class Preflight(Record):
 
 @dataclass(repr=False)
 class Metric(Record):
-    """Figures, as in loss."""
+    """Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency that processes report.
+    Rates are summed over the ranks, the others are means."""
 
     _checked: ClassVar[bool] = False
 
@@ -446,7 +448,8 @@ class Progress(Record):
     """Seconds until the last step at the present pace."""
 
     metrics: Optional[List[Metric]] = field(default=None, metadata=of("metrics"))
-    """Figures, as in loss."""
+    """Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency that processes report.
+    Rates are summed over the ranks, the others are means."""
 
     last_updated: Optional[str] = field(default=None, metadata=of("lastUpdated"))
     """When the progress was reported."""
@@ -492,7 +495,7 @@ class Elastic(Record):
     """Machines of the next generation, if not of this one, as in 0-5,7."""
 
     witnesses: Optional[str] = field(default=None, metadata=of("witnesses"))
-    """Members of the gang that an earlier machine 0 may still run."""
+    """Machines whose agents can tell a new machine 0 that all earlier ranks are dead."""
 
     asked: Optional[str] = field(default=None, metadata=of("asked"))
     """Machines that were asked to leave and have found no other node."""
@@ -506,7 +509,7 @@ class Elastic(Record):
     again."""
 
     since: Optional[str] = field(default=None, metadata=of("since"))
-    """When the members were decided."""
+    """When the members were decided. A return of quota sets it anew."""
 
     reason: Optional[str] = field(default=None, metadata=of("reason"))
     """Why they were decided."""
@@ -625,7 +628,7 @@ class Status(Record):
     """The current attempt of each machine."""
 
     restarts: Optional[Restarts] = field(default=None, metadata=of("restarts"))
-    """Restarts of the gang and of ranks alone."""
+    """Restarts of the gang and of ranks alone. A failure that ends the job is no restart."""
 
     last_failure: Optional[LastFailure] = field(default=None, metadata=of("lastFailure"))
     """The root cause of the last failure."""

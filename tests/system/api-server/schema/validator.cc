@@ -180,7 +180,8 @@ int main(int argc, char** argv) {
     using lockstep::core::JobStatus;
     using lockstep::core::Spec;
     const lockstep::Json tables = {{"spec", lockstep::Schema<Spec>(/*with_defaults=*/true)},
-                                   {"status", lockstep::Schema<JobStatus>(false)}};
+                                   {"status", lockstep::Schema<JobStatus>(false)},
+                                   {"clusterOnly", lockstep::core::ClusterFields()}};
     std::cout << tables.dump(1) << "\n";
     return 0;
   }
