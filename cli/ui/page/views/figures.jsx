@@ -1,0 +1,74 @@
+// The sentence of state, with cause and last words, and the six figures.
+import { h } from "preact";
+import { median, sentence } from "../model.js";
+import { brief, count, several, short } from "../text.js";
+
+export function Hero({ view, figure, list }) {
+  const said = sentence(view, figure, list);
+  const last = list[list.length - 1];
+  const words = last && (last.stderr || "");
+  return (
+    <div class="hero">
+      <h1>
+        <em class={said.tone}>{said.state}</em>
+        {said.rest}
+      </h1>
+      <p>
+        <Past view={view} list={list} last={last} /> {words ? <code title="last line of its stderr">{words}</code> : null}
+      </p>
+    </div>
+  );
+}
+
+function Past({ view, list, last }) {
+  if (!last) return <span>{view.live ? "No failure so far." : "No failure."}</span>;
+  const { reason, state } = view.status;
+  if (view.live && state !== "Running") {
+    const so = reason || "all ranks start again";
+    return <span>{`${so[0].toUpperCase()}${so.slice(1)}.`}</span>;
+  }
+  const steps = last.redoneSteps == null ? "" : `, ${several(last.redoneSteps, "step")} done again`;
+  const when = view.live ? `Restarted ${list.length === 1 ? "once" : `${list.length} times`}, last ${brief(Math.max(1, Math.round(view.now - last.at)))} ago: ` : "The last restart: ";
+  return (
+    <span>
+      {when}
+      <strong>{last.cause}</strong>
+      {last.back == null ? "." : "; all ranks ran again after "}
+      {last.back == null ? null : <strong>{brief(last.back)}</strong>}
+      {last.back == null ? null : `${steps}.`}
+    </span>
+  );
+}
+
+export function Figures({ view, figure, list }) {
+  const { step, total, rate, loss, tokens } = figure;
+  const { ledger } = view.status;
+  const middle = median(list.map((restart) => restart.back));
+  const share = total ? (100 * step) / total : null;
+  return (
+    <dl class="panel figures" aria-label="Figures">
+      <Figure name="progress" value={share == null ? count(step) : `${share.toFixed(1)}%`} more={share == null ? "steps" : `${count(step)} / ${count(total)}`}>
+        <div class="meter">
+          <i style={{ width: `${share || 0}%` }} />
+        </div>
+      </Figure>
+      <Figure name="loss" value={short(loss)} />
+      <Figure name="steps/s" value={short(rate)} more={rate ? `${brief(1 / rate)} each` : ""} />
+      <Figure name="tokens/s" value={short(tokens)} />
+      <Figure name="productive time" value={(ledger && ledger.goodput) || "–"} more={ledger ? `of ${brief((view.job.machines * (ledger.elapsedMilliseconds || 0)) / 1e3)}` : ""} />
+      <Figure name="restarts" value={count(list.length)} more={middle == null ? "" : `median ${brief(middle)}`} />
+    </dl>
+  );
+}
+
+function Figure({ name, value, more, children }) {
+  return (
+    <div class="figure">
+      <dt>{name}</dt>
+      <dd>
+        {value} <small>{more}</small>
+        {children}
+      </dd>
+    </div>
+  );
+}
