@@ -24,7 +24,8 @@ EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "pytest.ini", "te
               "tools/lib/prometheus-cpp", "tools/lib/simdjson", "tools/lib/testing/",
               "tests/lib/report_properties.py")
 # What CMake embeds in a program, and a source of that program.
-EMBEDDED = {"worker/python/prestart/": "worker/agent/agent.cc"}
+EMBEDDED = {"worker/python/prestart/": "worker/agent/agent.cc",
+            "cli/ui/page/": "cli/ui/embedded/embedded_page.cc"}
 # Where Python tests import from, beside their own folders.
 LIBRARIES = ("tests/lib", "tools/lib/cluster", "tools/lib", "tools/lib/testing", "bench")
 # Folders whose names alone say nothing: too many words are spelled like them.

@@ -35,7 +35,7 @@ ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fu
 SUITES = [*ALL, "frameworks", "arm64"]
 # Of the suites integration and slow.
 FOLDERS = ["tools", *(f"system/{name}" for name in (
-    "api-server", "computer", "images", "monitoring", "guests"))]
+    "api-server", "computer", "browser", "images", "monitoring", "guests"))]
 USUAL = {"unit": 60, "integration": 300}  # seconds, until a suite has run here
 # What tools/deps installs for a suite, beyond what each needs.
 NEEDS = {

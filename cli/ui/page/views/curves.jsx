@@ -75,7 +75,7 @@ export class Curves extends Sized {
     const columns = [];
     for (let time = Math.ceil(from / every) * every; time <= from + span; time += every) columns.push(time);
     const cuts = list.map((restart) => restart.at).filter((time) => time > from && time < from + span);
-    const runs = linesOf(t, values, cuts);
+    const runs = linesOf(view.series, values, cuts);
     const label = `${NAMES[of] || of} over time, now ${short(present(values).pop())}. Arrow keys move along it.`;
     return (
       <div class="curve">
@@ -88,11 +88,13 @@ export class Curves extends Sized {
               </text>
             </g>
           ))}
-          {columns.map((time) => (
-            <text x={clamp(x(time), kLeft + 14, width - 20)} y={kHeight - 4} text-anchor="middle">
-              {clock(time)}
-            </text>
-          ))}
+          {columns.map((time) =>
+            x(time) < width - 22 ? (
+              <text x={x(time)} y={kHeight - 4} text-anchor="middle">
+                {clock(time)}
+              </text>
+            ) : null,
+          )}
           {cuts.map((time) => (
             <path d={`M${x(time)} ${kTop}V${kHeight - kBottom}`} stroke="var(--bad)" stroke-dasharray="4 4" opacity=".75" />
           ))}
@@ -154,8 +156,8 @@ function scaleOf(values, parts) {
   return [Math.floor(low / step) * step, Math.ceil(high / step) * step, step];
 }
 
-// Runs of indices that a line joins: missing values and restarts cut it.
-function linesOf(t, values, cuts) {
+// Runs of indices that a line joins: missing values, restarts and steps done again cut it.
+function linesOf({ t, step }, values, cuts) {
   const runs = [];
   let run = null;
   let cut = 0;
@@ -164,6 +166,7 @@ function linesOf(t, values, cuts) {
       run = null;
       cut += 1;
     }
+    if (i > 0 && step[i] < step[i - 1]) run = null;
     if (values[i] == null) run = null;
     else if (run) run.push(i);
     else runs.push((run = [i]));

@@ -1,12 +1,12 @@
 // The sentence of state, with cause and last words, and the six figures.
 import { h } from "preact";
 import { median, sentence } from "../model.js";
-import { brief, count, several, short } from "../text.js";
+import { brief, count, lastLine, several, short } from "../text.js";
 
 export function Hero({ view, figure, list }) {
   const said = sentence(view, figure, list);
   const last = list[list.length - 1];
-  const words = last && (last.stderr || "");
+  const words = wordsOf(view, last);
   return (
     <div class="hero">
       <h1>
@@ -14,10 +14,21 @@ export function Hero({ view, figure, list }) {
         {said.rest}
       </h1>
       <p>
-        <Past view={view} list={list} last={last} /> {words ? <code title="last line of its stderr">{words}</code> : null}
+        <Past view={view} list={list} last={last} />
       </p>
+      {words ? (
+        <p class="words">
+          its last words <code>{words}</code>
+        </p>
+      ) : null}
     </div>
   );
+}
+
+// The last line on the standard error of what failed last.
+function wordsOf({ status }, last) {
+  const failure = status.state === "Failed" && status.lastFailure;
+  return lastLine((failure && failure.stderr) || "") || (last ? last.stderr : "");
 }
 
 function Past({ view, list, last }) {

@@ -84,7 +84,7 @@ export class Grid extends Sized {
     pen.scale(scale, scale);
     pen.textBaseline = "middle";
     const color = colors();
-    const shade = this.state.by === "state" ? null : shades(view.ranks[this.state.by], this.state.by, color);
+    const shade = this.state.by === "state" ? null : shades(view.ranks[this.state.by], this.state.by, color, layout);
     for (let m = 0; m < machines; m += 1) {
       const state = (view.machines[m] || {}).state || "Absent";
       if (!layout.many) this.paintLabel(pen, color, layout, m);
@@ -92,7 +92,7 @@ export class Grid extends Sized {
         const rank = m * processes + p;
         const row = view.rowOf(rank);
         const [x, y] = layout.place(m, p);
-        const [fill, text] = shade ? shade(row) : [color[STATES[state] || "wait"], row == null ? state : count(view.ranks.step[row])];
+        const [fill, text] = shade ? shade(row) : [color[STATES[state] || "wait"], layout.many ? "" : row == null ? state : count(view.ranks.step[row])];
         paintCell(pen, layout, x, y, fill);
         if (!layout.many) paintText(pen, layout, x, y, `r${rank}`, text, shade ? color.ink : STATES[state] ? color.on : color["on-pale"]);
       }
@@ -160,7 +160,7 @@ export class Grid extends Sized {
           <span class="dim small">{`${count(machines)} × ${processes}`}</span>
           <label class="right">
             colour
-            <select value={state.by} onChange={(event) => this.setState({ by: event.target.value })}>
+            <select aria-label="colour" value={state.by} onChange={(event) => this.setState({ by: event.target.value })}>
               {Object.keys(COLOURS).map((name) => (
                 <option value={name}>{COLOURS[name]}</option>
               ))}
@@ -190,7 +190,7 @@ function spoken(view, rank) {
   const machine = Math.floor(rank / view.job.processes);
   const row = view.rowOf(rank);
   const state = (view.machines[machine] || {}).state || "Absent";
-  return `rank ${rank}, machine ${machine}, ${state}${row == null ? "" : `, step ${view.ranks.step[row]}, ${short(view.ranks.stepMs[row])} milliseconds a step`}`;
+  return `rank ${count(rank)}, machine ${count(machine)}, ${state}${row == null ? "" : `, step ${view.ranks.step[row]}, ${short(view.ranks.stepMs[row])} milliseconds a step`}`;
 }
 
 function Chosen({ view, rank }) {
@@ -224,7 +224,7 @@ function colors() {
 
 // What fills a row's cell: pale for the least value, full for the greatest; of waits the other way,
 // for who waits least keeps the others waiting.
-function shades(column, by, color) {
+function shades(column, by, color, layout) {
   let low = Infinity;
   let high = -Infinity;
   for (const value of column || []) {
@@ -238,7 +238,7 @@ function shades(column, by, color) {
     const value = row == null || !column ? null : column[row];
     if (value == null) return [color.soft, ""];
     const share = high - low > 1e-9 ? (value - low) / (high - low) : 0.5;
-    return [steps[Math.round(32 * (by === "waitMs" ? 1 - share : share))], short(value)];
+    return [steps[Math.round(32 * (by === "waitMs" ? 1 - share : share))], layout.many ? "" : short(value)];
   };
 }
 

@@ -102,7 +102,7 @@ export class Log extends Component {
         <div class="tools">
           <label>
             rank
-            <select value={chosen ?? ""} onChange={(event) => choose(event.target.value === "" ? null : Number(event.target.value))}>
+            <select aria-label="rank" value={chosen ?? ""} onChange={(event) => choose(event.target.value === "" ? null : Number(event.target.value))}>
               <option value="">all</option>
               {options.map((rank) => (
                 <option value={rank}>{rank}</option>

@@ -48,8 +48,8 @@ function bar({ number, step, wait, slow }, most, view, choose) {
   const name = `${byMachine ? "machine" : "rank"} ${number}`;
   const first = byMachine ? number * view.job.processes : number;
   return [
-    <button key={`n${number}`} class={slow ? "slow" : ""} aria-label={`Choose ${name}`} onClick={() => choose(first)}>{`${byMachine ? "m" : "r"}${number}`}</button>,
-    <div key={`b${number}`} class="track" title={`${name}: ${brief(step / 1e3)} a step, waits ${brief(wait / 1e3)}`}>
+    <span key={`n${number}`} class={slow ? "name slow" : "name"} onClick={() => choose(first)}>{`${byMachine ? "m" : "r"}${number}`}</span>,
+    <div key={`b${number}`} class="track" onClick={() => choose(first)} title={`${name}: ${brief(step / 1e3)} a step, waits ${brief(wait / 1e3)}`}>
       <i class={slow ? "slow" : ""} style={{ width: `${(100 * work) / most}%` }} />
       <i class="waits" style={{ width: `${(100 * wait) / most}%` }} />
     </div>,
