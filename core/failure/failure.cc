@@ -56,7 +56,7 @@ bool IsEarlyCrash(const FailureContext& context) {
 }
 
 Duration BackoffFor(const FailureContext& context) {
-  return context.lived >= kShortLife ? Duration::zero() : BackoffAfter(context.short_lives);
+  return IsShortLife(context) ? BackoffAfter(context.short_lives) : Duration::zero();
 }
 
 int ExitCodeFor(const Failure& failure) {
@@ -176,6 +176,10 @@ const std::vector<FailureRule>& DefaultRules() {
       {{kExitBroken}, {}, "", FailureAction::kReplaceMachine},
   };
   return rules;
+}
+
+bool IsShortLife(const FailureContext& context) {
+  return context.lived < kShortLife && !(context.lives_on && context.first_step_seen);
 }
 
 Duration BackoffAfter(int failures) {

@@ -159,7 +159,8 @@ struct FailureContext {
   int machine_failures_used = 0;      // likewise; counted by the operator
   Duration lived = Duration::zero();  // of the generation that ended, from all ranks spawned
   bool first_step_seen = false;       // some process had reported a step in it
-  int short_lives = 0;                // generations before it, in a row, that lived < 60 s
+  bool lives_on = false;              // some process of it goes on in the next one
+  int short_lives = 0;                // generations before it, in a row, with a short life
   std::optional<Failure> previous;    // root cause of the generation before it, when that one
                                       // ended before a first step
 };
@@ -172,6 +173,11 @@ struct FailureDecision {
   std::string reason;                   // why, in words a user can act on
 };
 
+// Whether the next try waits as after one that failed at once: the generation lived less than 60 s.
+// A generation that made a step, and whose survivors live on, has lost nothing but the step in
+// flight: however soon it ended, its survivors do not wait.
+bool IsShortLife(const FailureContext& context);
+
 // How long the next try waits after so many failures in a row: 0, 1, 5, 30, 30, ... s.
 Duration BackoffAfter(int failures);
 
@@ -180,8 +186,8 @@ Duration BackoffAfter(int failures);
 // lost, else `code`, with which the agents left.
 int ExitCodeOfJob(const Failure& failure, int code);
 
-// Rules, EarlyCrash, budgets, backoff: 0 s at first and after a generation that lived >= 60 s,
-// else 1, 5, 30, 30, ... s by short_lives.
+// Rules, EarlyCrash, budgets, backoff: 0 s at first and after a life that was not short, else 1, 5,
+// 30, 30, ... s by short_lives.
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context);
 
 }  // namespace lockstep::core

@@ -495,6 +495,8 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   bool spawned = record.spawned && *record.spawned < *record.stop_sent;
   context.lived = spawned ? *record.stop_sent - *record.spawned : Duration::zero();
   context.first_step_seen = record.first_step.has_value();
+  context.lives_on =
+      std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
   context.short_lives = short_lives_;
   context.previous = previous_failure_;
   FailureDecision decision = DecideFailure(config_.policy, context);
@@ -504,7 +506,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
 
   if (application && !counted) ++counters_.process_failures;
   if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
-  short_lives_ = context.lived < kShortLife ? short_lives_ + 1 : 0;
+  short_lives_ = IsShortLife(context) ? short_lives_ + 1 : 0;
   previous_failure_.reset();
   if (!context.first_step_seen) previous_failure_ = root;
   last_decision_ = decision.reason;

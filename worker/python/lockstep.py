@@ -128,13 +128,18 @@ def commit(directory: PathLike, timeout: float = 60.0) -> str:
     rank of every machine, with the same name. It counts once all have; nothing is flushed.
     """
     source = os.path.abspath(os.fspath(directory))
+    # A process that outlives its generation must not commit for the next what it saved in the last.
+    request = {"commit": os.path.basename(source)}
+    now = generation()
+    if now is not None:
+        request["generation"] = now
     if os.path.dirname(source) == memory_dir():
-        return _ask_to_commit({"commit": os.path.basename(source), "memory": True}, timeout)
+        return _ask_to_commit(dict(request, memory=True), timeout)
     _sync_tree(source)
     if not os.environ.get("LOCKSTEP_SOCKET"):
         _sync(os.path.dirname(source))
         return source
-    final = _ask_to_commit({"commit": os.path.basename(source)}, timeout)
+    final = _ask_to_commit(request, timeout)
     if final != source:
         os.rename(source, final)
         _sync(os.path.dirname(source))

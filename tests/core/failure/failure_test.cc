@@ -250,6 +250,22 @@ TEST(DecideFailure, WaitsLongerAfterEachShortLife) {
   }
 }
 
+TEST(DecideFailure, DoesNotLetSurvivorsWaitAfterAGenerationThatMadeAStep) {
+  FailurePolicy policy;
+  policy.max_restarts = 100;
+  FailureContext context = After(Signal(SIGKILL));
+  context.lived = seconds(1);
+  context.short_lives = 3;
+  context.lives_on = true;
+  EXPECT_EQ(DecideFailure(policy, context).backoff, seconds(30)) << "it made no step";
+  context.first_step_seen = true;
+  EXPECT_EQ(DecideFailure(policy, context).backoff, seconds(0));
+  EXPECT_FALSE(IsShortLife(context));
+  context.lives_on = false;
+  EXPECT_EQ(DecideFailure(policy, context).backoff, seconds(30));
+  EXPECT_TRUE(IsShortLife(context));
+}
+
 TEST(DecideFailure, SaysByTheAgentsExitCodeWhatKindOfEndItWas) {
   FailurePolicy policy;
   policy.max_restarts = 0;

@@ -35,6 +35,13 @@ class KeptTest : public GangFixture {
     Settle();
   }
 
+  static RankProgress Step(uint32_t rank, int64_t step) {
+    RankProgress progress;
+    progress.rank = rank;
+    progress.step = step;
+    return progress;
+  }
+
   void Leave(uint32_t rank) {
     Do(rank / 2, member(rank / 2).OnLeft(now_, member(rank / 2).generation(), rank));
     Settle();
@@ -69,6 +76,36 @@ TEST_F(KeptTest, WhoDoesNotLeaveInTimeIsKilledAndStartedAnew) {
   Advance(seconds(1));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
   EXPECT_THAT(machines_[0].spawns.back().kept, ElementsAre(0));
+}
+
+TEST_F(KeptTest, SurvivorsDoNotWaitAfterAGenerationThatMadeAStepHoweverSoonItEnded) {
+  for (uint32_t n = 1; n <= 3; ++n) {
+    Do(1, member(1).OnProgress(now_, Step(2, 10 + n)));
+    Settle();
+    Die(3);
+    for (const uint32_t rank : {0U, 1U, 2U}) Leave(rank);
+    Advance(milliseconds(100));
+    ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning) << n;
+    ASSERT_EQ(coordinator_->history().back().kept, 3U);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      Do(rank / 2, member(rank / 2).OnRejoins(now_, coordinator_->generation(), rank, true));
+    }
+    Settle();
+  }
+}
+
+TEST_F(KeptTest, SurvivorsOfAGenerationWithoutAStepWaitAsOthersDo) {
+  Die(3);
+  for (const uint32_t rank : {0U, 1U, 2U}) Leave(rank);
+  Advance(milliseconds(100));
+  ASSERT_EQ(coordinator_->generation().ToString(), "1-2");
+  Die(3);
+  for (const uint32_t rank : {0U, 1U, 2U}) Leave(rank);
+  Advance(milliseconds(900));
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+  Advance(milliseconds(200));
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-3");
+  EXPECT_EQ(coordinator_->history().back().kept, 3U);
 }
 
 TEST_F(KeptTest, AHangKeepsNobody) {

@@ -234,7 +234,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   Reset();
   processes_.TakeInSpared();
   logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
-  temporary_dir_ = temporary_.Begin(generation_);
+  temporary_.Begin(generation_, kept);
   shared_memory_.BeginGeneration();
   if (launched && config_->machine == 0) {
     const Result<std::string> own = OwnProgram();
@@ -308,7 +308,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.cache_dir = cache_dir_;
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
-  id.temporary_dir = temporary_dir_;
+  id.temporary_dir = temporary_.Of(RankOf(local_rank));
   id.launcher_dir = launcher_dir_;
   id.omp_threads = binding.omp_threads;
   id.has_gpu = binding.has_gpu;

@@ -171,7 +171,6 @@ class LocalRanks {
   std::string cache_dir_;             // likewise
   std::unique_ptr<KeptCaches> kept_;  // null: there is no claim
   TemporaryFolders temporary_;
-  std::string temporary_dir_;  // as core::ProcessIdentity has it
   SharedMemory shared_memory_;
   pid_t guard_ = 0;
   std::vector<std::string> inherited_;

@@ -268,8 +268,6 @@ void ParkedRanks::OnStarted(bool warm) {
   if (warm) saved_seconds_ += taken_seconds_;
   if (!wanted() || closed_) return;
   if (warm) log_("prestart: all ranks of this machine came of spares");
-  // Those that were not taken are of no use to the next generation either.
-  for (auto& [l, parked] : parked_) Kill(&parked);
   why_not_ = "the first step is waited for";
   // A list that is being written tells less than all; Always takes what an earlier one told.
   RefillLater(options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1);

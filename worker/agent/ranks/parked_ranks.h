@@ -84,7 +84,8 @@ class ParkedRanks : public prometheus::Collectable {
   std::optional<Spare> Take(size_t local_rank, const SpawnRequest& request);
   // Lets a rank that starts cold note what it imports.
   void Record(size_t local_rank, SpawnRequest* request) const;
-  // The ranks run. Whether those that were started all came of spares.
+  // The ranks run. Whether those that were started all came of spares. The spares of ranks that
+  // outlived the last generation stay: they are told of a generation only when they are let go.
   void OnStarted(bool warm);
   // The ranks run, and none was started: all are those of the last generation.
   void OnKept();

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "base/folder.h"
@@ -26,20 +27,35 @@ Result<std::string> TemporaryFolders::Make(core::Generation generation) const {
   return folder;
 }
 
-std::string TemporaryFolders::Begin(core::Generation generation) {
+void TemporaryFolders::Begin(core::Generation generation, const std::vector<uint32_t>& kept) {
+  std::map<uint32_t, std::string> theirs;
+  std::set<fs::path> stay = {generation.ToString()};
+  for (const uint32_t rank : kept) {
+    theirs[rank] = Of(rank);
+    stay.insert(fs::path(theirs[rank]).filename());
+  }
+  kept_ = std::move(theirs);
   ForEachEntry(base_, [&](const fs::directory_entry& entry) {
-    if (entry.path().filename() != generation.ToString()) Remove(entry.path());
+    if (!stay.contains(entry.path().filename())) Remove(entry.path());
   });
   Result<std::string> made = Make(generation);
   current_ = made.ok() ? *made : "";
   if (!made.ok() && !std::exchange(said_, true)) {
     log_("ranks have no TMPDIR of their own: " + made.error().message);
   }
-  return current_;
+}
+
+std::string TemporaryFolders::Of(uint32_t rank) const {
+  const auto kept = kept_.find(rank);
+  return kept == kept_.end() ? current_ : kept->second;
 }
 
 void TemporaryFolders::End() {
-  if (!current_.empty()) Remove(std::exchange(current_, ""));
+  std::set<std::string> folders = {std::exchange(current_, "")};
+  for (const auto& [rank, folder] : std::exchange(kept_, {})) folders.insert(folder);
+  for (const std::string& folder : folders) {
+    if (!folder.empty()) Remove(folder);
+  }
 }
 
 void TemporaryFolders::Remove(const std::string& folder) {

@@ -1,15 +1,21 @@
-// TemporaryFolders: TMPDIR of a generation's ranks on this machine, empty at its start and gone
-// soon after its end:
+// TemporaryFolders: TMPDIR of this machine's ranks:
 //
-//   BASE/2-5    of generation 2-5, mode 0700
+//   BASE/2-5    of the ranks that generation 2-5 started, mode 0700
+//
+// A folder is empty when its ranks start, and is removed soon after the last of them has ended. A
+// rank that outlives its generation keeps its folder, because its program knows the path: data
+// loaders and others have sockets there.
 //
 // MPI libraries and others put sockets and files there whose names hold process numbers. These
 // repeat in each agent's PID namespace, so that a generation would meet what its dead one left.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_TEMPORARY_FOLDERS_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_TEMPORARY_FOLDERS_H_
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/result.h"
@@ -27,10 +33,12 @@ class TemporaryFolders {
   // `base` is this agent's alone; it is made when first needed.
   TemporaryFolders(EventLoop* loop, std::string base, LogFn log);
 
-  // Removes what an earlier agent left, which is not waited for. "": there can be none, and the
-  // log says once why.
-  std::string Begin(core::Generation generation);
-  // Everything of the generation is dead. Its folder is removed on a thread of its own.
+  // Makes the folder of the ranks that `generation` starts. The ranks of `kept` keep theirs. All
+  // other folders, those of an earlier agent too, are removed on a thread of their own.
+  void Begin(core::Generation generation, const std::vector<uint32_t>& kept);
+  // The folder of a rank of this generation. "": there can be none, and the log said once why.
+  std::string Of(uint32_t rank) const;
+  // All ranks are dead.
   void End();
 
  private:
@@ -40,7 +48,8 @@ class TemporaryFolders {
   EventLoop* loop_;
   std::string base_;
   LogFn log_;
-  std::string current_;
+  std::string current_;                     // of the ranks that are not in kept_
+  std::map<uint32_t, std::string> kept_{};  // by rank
   bool said_ = false;
   std::unique_ptr<FileWorker> worker_;  // made when first needed
 };

@@ -123,6 +123,14 @@ def test_granted_commit_moves_directory_and_writes_latest_file(path, tmp_path):
     assert (tmp_path / "LATEST").read_text() == "checkpoints/2-5/000001.step-7\n"
 
 
+def test_commit_names_the_generation_that_saved(path, tmp_path):
+    folder = tmp_path / "step-7"
+    folder.mkdir()
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], "ok": True, "final": str(folder)}).encode() + b"\n")
+    run(f"lockstep.commit({str(folder)!r})", path, LOCKSTEP_GENERATION="1-3")
+    assert [line["generation"] for line in agent.lines if "commit" in line] == ["1-3"]
+
+
 def test_a_refused_commit_leaves_the_directory_where_it_was(path, tmp_path):
     folder = tmp_path / "step-7"
     folder.mkdir()

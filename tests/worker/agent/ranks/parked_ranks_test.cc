@@ -284,6 +284,24 @@ TEST_F(ParkedRanksTest, ARankWhoseSpareFailsLeavesTheOthersTheirs) {
   EXPECT_TRUE(parked_->Take(1, Rank("2")).has_value());
 }
 
+TEST_F(ParkedRanksTest, ASpareOfARankThatLivesOnServesALaterGeneration) {
+  parked_->BeginGeneration();
+  for (const size_t local_rank : {0UL, 1UL}) {
+    EXPECT_FALSE(parked_->Take(local_rank, Rank("1")).has_value());
+  }
+  parked_->OnStarted(/*warm=*/false);
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 2; })) << log_;
+  parked_->BeginGeneration();
+  EXPECT_TRUE(parked_->Take(0, Rank("2")).has_value()) << "rank 1 lives on";
+  parked_->OnStarted(/*warm=*/true);
+  EXPECT_EQ(parked_->ready(), 1U);
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 2; })) << log_;
+  parked_->BeginGeneration();
+  std::optional<ParkedRanks::Spare> spare = parked_->Take(1, Rank("3"));
+  ASSERT_TRUE(spare.has_value()) << log_;
+  EXPECT_THAT(spare->message, HasSubstr("\"MASTER_PORT\":\"3\""));
+}
+
 TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheSpares) {
   StartCold(Rank("1"));
   EXPECT_EQ(parked_->told().why_not, "the first step is waited for");
