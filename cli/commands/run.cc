@@ -123,13 +123,20 @@ void FitToNodes(core::Spec* spec) {
   spec->shared_memory.reset();  // of pods: says whose /dev/shm is
 }
 
+// The PATH that the ranks' command is looked up in.
+std::string PathOfRanks(const core::Spec& spec) {
+  const auto own = std::ranges::find(spec.env, "PATH", &core::EnvVar::name);
+  if (own != spec.env.end()) return own->value;
+  const char* path = std::getenv("PATH");
+  return path == nullptr ? "" : path;
+}
+
 void ShowHints(const core::TrainingJob& job, const Computer& computer, bool hints) {
   const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
   if (!hint.empty() && hints) Say(hint);
-  const char* path = std::getenv("PATH");
   const Result<std::string> program = OwnProgram();
   const std::string python =
-      program.ok() ? OtherPythonHint(*program, job.spec.command, path == nullptr ? "" : path) : "";
+      program.ok() ? OtherPythonHint(*program, job.spec.command, PathOfRanks(job.spec)) : "";
   if (!python.empty() && hints) Say(python);
   topology::BindingRequest request = topology::RequestOf(job.spec, OwnEnvironment());
   request.parts = job.spec.num_machines;

@@ -39,9 +39,11 @@ std::string OtherPythonHint(const std::string& program, const std::vector<std::s
   if (python == nullptr || fs::equivalent(fs::path(*python).parent_path(), programs, error)) {
     return "";
   }
+  fs::path own = programs / command.front();
+  if (!fs::exists(own, error)) own = programs / "python";  // python3.12 of an environment of 3.11
   return "hint: " + command.front() + " is " + *python + ", which lacks the modules of " +
-         programs.parent_path().string() + "; activate that environment, or write " +
-         (programs / command.front()).string();
+         programs.parent_path().string() + "; activate that environment" +
+         (fs::exists(own, error) ? ", or write " + own.string() : "");
 }
 
 }  // namespace lockstep::cli

@@ -235,7 +235,9 @@ std::vector<std::string> EquivalentTorchrun(const TrainingJob& job) {
 
 std::vector<std::string> EquivalentAccelerate(const TrainingJob& job) {
   const Spec& spec = job.spec;
-  if (!HasEqualCommands(spec)) return {};
+  // On CPUs, accelerate starts one process or leaves several to mpirun.
+  const bool on_gpus = AsksForGpus(spec);
+  if (!HasEqualCommands(spec) || (!on_gpus && WorldSize(spec) > 1)) return {};
   std::vector<std::string> command = {"accelerate", "launch"};
   command.push_back("--num_processes=" + std::to_string(WorldSize(spec)));
   command.push_back("--num_machines=" + std::to_string(spec.num_machines));
@@ -244,9 +246,8 @@ std::vector<std::string> EquivalentAccelerate(const TrainingJob& job) {
     command.emplace_back("--main_process_ip=MACHINE_0");
     command.emplace_back("--main_process_port=29500");
   }
-  if (AsksForGpus(spec) && WorldSize(spec) > 1) {
-    command.emplace_back("--multi_gpu");
-  }
+  if (!on_gpus) command.emplace_back("--cpu");
+  if (on_gpus && WorldSize(spec) > 1) command.emplace_back("--multi_gpu");
   AppendProgram(spec, "--no_python", command);
   return command;
 }

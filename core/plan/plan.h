@@ -53,7 +53,8 @@ struct Plan {
 Plan MakePlan(const TrainingJob& job);
 
 // The command that would start machine <machine> of this job under torchrun or `accelerate
-// launch`; empty when the job names no command, or another launcher.
+// launch`; empty if the job names no command or another launcher, or if that launcher has no such
+// command: accelerate starts one process on CPUs.
 std::vector<std::string> EquivalentTorchrun(const TrainingJob& job);
 std::vector<std::string> EquivalentAccelerate(const TrainingJob& job);
 

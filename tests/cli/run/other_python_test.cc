@@ -47,6 +47,16 @@ TEST_F(OtherPythonTest, OfPathIsNamedBesideThatOfTheEnvironment) {
                 Path("venv") + "; activate that environment, or write " + Path("venv/bin/python3"));
 }
 
+TEST_F(OtherPythonTest, IsAnsweredWithAProgramThatIsThere) {
+  MakeProgram(root_ / "usr/bin/python3.99");
+  const std::string hint = "hint: python3.99 is " + Path("usr/bin/python3.99") +
+                           ", which lacks the modules of " + Path("venv") +
+                           "; activate that environment";
+  EXPECT_EQ(Hint("python3.99"), hint);
+  MakeProgram(root_ / "venv/bin/python");
+  EXPECT_EQ(Hint("python3.99"), hint + ", or write " + Path("venv/bin/python"));
+}
+
 TEST_F(OtherPythonTest, NeedsNoHintInAnActivatedEnvironment) {
   EXPECT_EQ(Hint("python3", "venv/bin"), "");
 }

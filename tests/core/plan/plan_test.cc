@@ -149,6 +149,12 @@ TEST(EquivalentAccelerate, NamesTheTotalOfProcesses) {
             "--main_process_ip=MACHINE_0 --main_process_port=29500 --multi_gpu train.py --lr 0.1");
 }
 
+TEST(EquivalentAccelerate, IsMissingForSeveralProcessesOnCpus) {
+  EXPECT_THAT(EquivalentAccelerate(Job(2, 4)), IsEmpty());
+  EXPECT_EQ(ShellQuote(EquivalentAccelerate(Job(1, 1))),
+            "accelerate launch --num_processes=1 --num_machines=1 --cpu train.py --lr 0.1");
+}
+
 TEST(Recommend, PutsOneMachineFirst) {
   const Recommendation advice = Recommend(Job(2, 2), 8, 0);
   EXPECT_EQ(advice.num_machines, 1);
