@@ -17,7 +17,7 @@ VERSION = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt
                     re.MULTILINE)[1]
 PROGRAMS = {"lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep"}
 MODULES = {"lockstep.py", "lockstep_call.py", "lockstep_gpu.py", "lockstep_hf.py",
-           "lockstep_torch.py", "lockstep-stubs/__init__.pyi", "lockstep_client/py.typed",
+           "lockstep_live.py", "lockstep_rejoin.py", "lockstep_torch.py", "lockstep-stubs/__init__.pyi", "lockstep_client/py.typed",
            *(f"lockstep_client/{file.name}"
              for file in (ROOT / "worker/python/lockstep_client").glob("*.py"))}
 INFO = f"lockstep_gang-{VERSION}.dist-info"

@@ -11,6 +11,8 @@ spec.failurePolicy.stragglers says of it.
     ...
     lockstep_torch.save({"step": step, "model": model.state_dict()}, step)
 
+Live is a DistributedDataParallel whose ranks live on when one of them dies (docs/guides/live.md).
+
 save() writes a checkpoint and commits it, load() gives the last one: in memory where the job has
 checkpoint.memory, which is quick enough for every few steps, else in the checkpoint folder.
 """
@@ -35,7 +37,9 @@ except ImportError as error:
         "programs import lockstep instead."
     ) from error
 
-__all__ = ["load", "save", "watch"]
+from lockstep_live import Live
+
+__all__ = ["Live", "load", "save", "watch"]
 
 _GPU_SECONDS = 5.0  # between two looks at a GPU
 
