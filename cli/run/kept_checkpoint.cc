@@ -11,7 +11,7 @@
 
 #include "base/folder.h"
 #include "base/text/ascii.h"
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 
 namespace lockstep::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/failure/members.h"
 #include "core/model/spec.h"
+#include "core/terms/members.h"
 #include "operator/policy/decision.h"
 #include "operator/policy/observation.h"
 #include "operator/policy/snapshot.h"

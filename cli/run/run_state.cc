@@ -13,10 +13,10 @@
 #include "base/crypto/uuid.h"
 #include "base/file.h"
 #include "base/folder.h"
-#include "core/failure/generation.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"
+#include "core/terms/generation.h"
 #include "core/text/text.h"
 
 namespace lockstep::core {

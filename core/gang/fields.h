@@ -6,11 +6,11 @@
 #include <tuple>
 
 #include "base/fields.h"
-#include "core/failure/members.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/messages.h"
 #include "core/gang/progress.h"
 #include "core/gang/status_api.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/failure/generation.h"
-#include "core/failure/members.h"
 #include "core/gang/messages.h"
+#include "core/terms/generation.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

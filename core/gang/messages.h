@@ -17,10 +17,10 @@
 #include "base/time.h"
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
-#include "core/failure/generation.h"
-#include "core/failure/gpu_clock.h"
-#include "core/failure/members.h"
-#include "core/failure/preflight.h"
+#include "core/preflight/gpu_clock.h"
+#include "core/preflight/preflight.h"
+#include "core/terms/generation.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

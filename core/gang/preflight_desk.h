@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/failure/preflight.h"
 #include "core/gang/messages.h"
+#include "core/preflight/preflight.h"
 
 namespace lockstep::core {
 

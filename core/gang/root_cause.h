@@ -9,8 +9,8 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
-#include "core/failure/process_names.h"
 #include "core/gang/messages.h"
+#include "core/terms/process_names.h"
 
 namespace lockstep::core {
 

@@ -15,8 +15,8 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
-#include "core/failure/members.h"
 #include "core/gang/messages.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

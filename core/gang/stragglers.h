@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/failure/members.h"
 #include "core/gang/messages.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

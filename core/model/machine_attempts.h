@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/failure/members.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/failure/process_names.h"
 #include "core/model/spec.h"
+#include "core/terms/process_names.h"
 
 namespace lockstep::core {
 

@@ -19,9 +19,9 @@
 #include "base/text/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
-#include "core/failure/members.h"
-#include "core/failure/preflight.h"
 #include "core/model/trainer.h"
+#include "core/preflight/preflight.h"
+#include "core/terms/members.h"
 #include "core/text/node.h"
 
 namespace lockstep::core {

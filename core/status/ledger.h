@@ -25,7 +25,7 @@
 #include "base/text/enum_names.h"
 #include "base/wall_time.h"
 #include "core/failure/failure.h"
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 
 namespace lockstep::core {
 

@@ -22,12 +22,12 @@
 #include "base/wall_time.h"
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
-#include "core/failure/generation.h"
-#include "core/failure/members.h"
-#include "core/failure/preflight.h"
 #include "core/model/machine_attempts.h"
 #include "core/model/spec.h"
+#include "core/preflight/preflight.h"
 #include "core/status/ledger.h"
+#include "core/terms/generation.h"
+#include "core/terms/members.h"
 #include "core/text/node.h"
 
 namespace lockstep::core {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/failure/failure.h"
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 #include "operator/policy/reconcile_context.h"
 
 namespace lockstep::control {

@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "core/failure/failure.h"
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 
 namespace lockstep::control {
 

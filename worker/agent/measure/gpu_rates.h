@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/failure/preflight.h"
+#include "core/preflight/preflight.h"
 
 namespace lockstep::agent {
 

@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "core/failure/generation.h"
 #include "core/model/spec.h"
+#include "core/terms/generation.h"
 
 namespace lockstep::agent {
 

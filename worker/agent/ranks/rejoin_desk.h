@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 #include "worker/agent/ranks/progress_message.h"
 
 namespace lockstep::agent {

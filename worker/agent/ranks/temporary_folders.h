@@ -19,7 +19,7 @@
 
 #include "base/event_loop.h"
 #include "base/result.h"
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/ranks/file_worker.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/failure/preflight.h"
+#include "core/preflight/preflight.h"
 
 namespace lockstep::trainer {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "core/failure/gpu_clock.h"
+#include "core/preflight/gpu_clock.h"
 #include "worker/collectives/nccl/cuda_library.h"
 
 namespace lockstep::trainer {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/failure/preflight.h"
+#include "core/preflight/preflight.h"
 #include "worker/collectives/bench.h"
 
 namespace lockstep::trainer {

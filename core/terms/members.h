@@ -1,8 +1,8 @@
 // Members: the machines that a generation is made of, where the operator may leave some out. A
 // machine keeps its number for the life of the job; its ranks follow from its place among the
 // members. Documents hold them as ranges: "0-5,7".
-#ifndef LOCKSTEP_CORE_FAILURE_MEMBERS_H_
-#define LOCKSTEP_CORE_FAILURE_MEMBERS_H_
+#ifndef LOCKSTEP_CORE_TERMS_MEMBERS_H_
+#define LOCKSTEP_CORE_TERMS_MEMBERS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -55,4 +55,4 @@ struct AsText<Members> {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_FAILURE_MEMBERS_H_
+#endif  // LOCKSTEP_CORE_TERMS_MEMBERS_H_

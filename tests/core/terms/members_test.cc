@@ -1,4 +1,4 @@
-#include "core/failure/members.h"
+#include "core/terms/members.h"
 
 #include <gtest/gtest.h>
 

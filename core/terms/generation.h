@@ -1,6 +1,6 @@
 // Generation: the number of a generation.
-#ifndef LOCKSTEP_CORE_FAILURE_GENERATION_H_
-#define LOCKSTEP_CORE_FAILURE_GENERATION_H_
+#ifndef LOCKSTEP_CORE_TERMS_GENERATION_H_
+#define LOCKSTEP_CORE_TERMS_GENERATION_H_
 
 #include <compare>
 #include <cstdint>
@@ -33,4 +33,4 @@ struct AsText<Generation> {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_FAILURE_GENERATION_H_
+#endif  // LOCKSTEP_CORE_TERMS_GENERATION_H_

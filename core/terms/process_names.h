@@ -1,6 +1,6 @@
 // What sentences about failures call a job's processes.
-#ifndef LOCKSTEP_CORE_FAILURE_PROCESS_NAMES_H_
-#define LOCKSTEP_CORE_FAILURE_PROCESS_NAMES_H_
+#ifndef LOCKSTEP_CORE_TERMS_PROCESS_NAMES_H_
+#define LOCKSTEP_CORE_TERMS_PROCESS_NAMES_H_
 
 #include <cstdint>
 #include <string>
@@ -35,4 +35,4 @@ struct ProcessNames {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_FAILURE_PROCESS_NAMES_H_
+#endif  // LOCKSTEP_CORE_TERMS_PROCESS_NAMES_H_

@@ -1,4 +1,4 @@
-#include "core/failure/generation.h"
+#include "core/terms/generation.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // How fast a GPU's clock runs, and what its driver says holds it back.
-#ifndef LOCKSTEP_CORE_FAILURE_GPU_CLOCK_H_
-#define LOCKSTEP_CORE_FAILURE_GPU_CLOCK_H_
+#ifndef LOCKSTEP_CORE_PREFLIGHT_GPU_CLOCK_H_
+#define LOCKSTEP_CORE_PREFLIGHT_GPU_CLOCK_H_
 
 #include <cstdint>
 #include <string>
@@ -30,4 +30,4 @@ inline constexpr auto kFields<GpuClock> =
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_FAILURE_GPU_CLOCK_H_
+#endif  // LOCKSTEP_CORE_PREFLIGHT_GPU_CLOCK_H_

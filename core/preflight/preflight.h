@@ -4,8 +4,8 @@
 //   std::vector<MachineFigures> machines = ...;  // as measured
 //   Judge(limits, &machines);
 //   if (!machines[2].well()) Replace(2, machines[2].slow);
-#ifndef LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
-#define LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
+#ifndef LOCKSTEP_CORE_PREFLIGHT_PREFLIGHT_H_
+#define LOCKSTEP_CORE_PREFLIGHT_PREFLIGHT_H_
 
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "base/fields.h"
 #include "base/text/enum_names.h"
-#include "core/failure/gpu_clock.h"
+#include "core/preflight/gpu_clock.h"
 
 namespace lockstep::core {
 
@@ -157,4 +157,4 @@ inline constexpr auto kFields<PreflightStatus> =
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
+#endif  // LOCKSTEP_CORE_PREFLIGHT_PREFLIGHT_H_

@@ -1,4 +1,4 @@
-#include "core/failure/process_names.h"
+#include "core/terms/process_names.h"
 
 namespace lockstep::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/failure/gpu_clock.h"
+#include "core/preflight/gpu_clock.h"
 
 #include <array>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "core/failure/preflight.h"
+#include "core/preflight/preflight.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
