@@ -5,7 +5,7 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/log_choice.h"
-#include "cli/evidence.h"
+#include "cli/programs/evidence.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 

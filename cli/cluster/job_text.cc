@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text/columns.h"
-#include "cli/plan_text.h"
+#include "cli/job/plan_text.h"
 #include "cli/run/history.h"
 #include "cli/run/ledger_text.h"
 #include "cli/run/preflight_text.h"

@@ -6,7 +6,7 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
-#include "cli/job_file.h"
+#include "cli/job/job_file.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 

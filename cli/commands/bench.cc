@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/numa_text.h"
+#include "cli/machine/numa_text.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 

@@ -6,7 +6,7 @@
 
 #include "cli/cluster_command.h"
 #include "cli/commands/commands.h"
-#include "cli/evidence.h"
+#include "cli/programs/evidence.h"
 
 namespace lockstep::cli {
 namespace {

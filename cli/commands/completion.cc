@@ -1,5 +1,5 @@
-// Shell completion. The scripts ask `lockstep __complete` (cli/complete.h), so they have no list of
-// commands that could be out of date.
+// Shell completion. The scripts ask `lockstep __complete` (cli/commands/complete.h), so they have
+// no list of commands that could be out of date.
 #include <iostream>
 #include <memory>
 #include <string>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/job_file.h"
+#include "cli/job/job_file.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/problem.h"

@@ -6,9 +6,9 @@
 
 #include "base/process.h"
 #include "cli/commands/commands.h"
-#include "cli/computer.h"
-#include "cli/job_file.h"
-#include "cli/plan_text.h"
+#include "cli/job/job_file.h"
+#include "cli/job/plan_text.h"
+#include "cli/machine/computer.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "worker/topology/binding_plan.h"

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/job_file.h"
+#include "cli/job/job_file.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/model/spec.h"

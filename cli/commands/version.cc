@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "cli/app.h"
+#include "cli/commands/app.h"
 #include "cli/commands/commands.h"
 #include "core/model/spec.h"
 

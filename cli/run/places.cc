@@ -10,7 +10,7 @@
 #include "base/net/route.h"
 #include "base/process.h"
 #include "base/version.h"
-#include "cli/ask.h"
+#include "cli/programs/ask.h"
 #include "cli/run/address.h"
 #include "core/model/names.h"
 #include "core/text/limited_text.h"
