@@ -11,7 +11,7 @@
 #include "cli/machine/computer.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::cli {
 namespace {

@@ -28,7 +28,7 @@
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
 #include "core/plan/plan.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/text/json.h"
 #include "core/model/spec.h"
 #include "core/plan/plan.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::cli {
 

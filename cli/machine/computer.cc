@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/process.h"
-#include "worker/topology/binding_plan.h"
-#include "worker/topology/core_split.h"
-#include "worker/topology/gpu_choice.h"
+#include "worker/topology/plan/binding_plan.h"
+#include "worker/topology/plan/core_split.h"
+#include "worker/topology/plan/gpu_choice.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::cli {

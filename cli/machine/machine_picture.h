@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::cli {
 

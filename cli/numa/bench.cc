@@ -11,7 +11,7 @@
 
 #include "base/text/ascii.h"
 #include "worker/topology/cgroup.h"
-#include "worker/topology/core_split.h"
+#include "worker/topology/plan/core_split.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::numa {

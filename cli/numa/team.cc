@@ -14,7 +14,7 @@
 #include <new>
 
 #include "base/thread.h"
-#include "worker/topology/placed_memory.h"
+#include "worker/topology/binding/placed_memory.h"
 
 namespace lockstep::numa {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "cli/numa/counters.h"
 #include "cli/numa/kernels.h"
-#include "worker/topology/placed_memory.h"
+#include "worker/topology/binding/placed_memory.h"
 
 namespace lockstep::numa {
 

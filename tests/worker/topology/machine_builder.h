@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::topology {

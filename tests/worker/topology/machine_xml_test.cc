@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::topology::machine_xml_test {
 namespace {

@@ -37,7 +37,7 @@
 #include "worker/agent/ranks/shared_memory.h"
 #include "worker/agent/ranks/temporary_folders.h"
 #include "worker/agent/services/mpi_services.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::agent {
 

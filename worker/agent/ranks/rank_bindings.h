@@ -26,9 +26,9 @@
 #include "core/plan/agent_config.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/ranks/file_worker.h"
-#include "worker/topology/apply.h"
-#include "worker/topology/binding_plan.h"
-#include "worker/topology/effective.h"
+#include "worker/topology/binding/apply.h"
+#include "worker/topology/binding/effective.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::agent {
 

@@ -14,7 +14,7 @@
 #include "base/text/index_list.h"
 #include "base/text/json.h"
 #include "worker/collectives/nccl/cuda.h"
-#include "worker/topology/placed_memory.h"
+#include "worker/topology/binding/placed_memory.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::trainer {

@@ -1,4 +1,4 @@
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/worker/topology/machine_builder.h"
-#include "worker/topology/core_split.h"
+#include "worker/topology/plan/core_split.h"
 
 namespace lockstep::topology::binding_plan_test {
 namespace {

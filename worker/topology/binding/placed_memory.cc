@@ -1,4 +1,4 @@
-#include "worker/topology/placed_memory.h"
+#include "worker/topology/binding/placed_memory.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>

@@ -1,4 +1,4 @@
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "core/model/launch.h"
-#include "worker/topology/core_places.h"
-#include "worker/topology/gpu_shares.h"
-#include "worker/topology/nearest_nics.h"
-#include "worker/topology/plan_text.h"
+#include "worker/topology/plan/core_places.h"
+#include "worker/topology/plan/gpu_shares.h"
+#include "worker/topology/plan/nearest_nics.h"
+#include "worker/topology/plan/plan_text.h"
 
 namespace lockstep::topology {
 namespace {

@@ -1,6 +1,6 @@
 // Cutting the allowed cores of a machine into one share a process.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_CORE_SPLIT_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_CORE_SPLIT_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_SPLIT_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_SPLIT_H_
 
 #include <vector>
 
@@ -21,4 +21,4 @@ std::vector<std::vector<Core>> SplitCores(const std::vector<Core>& cores, int pr
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_CORE_SPLIT_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_SPLIT_H_

@@ -1,7 +1,7 @@
 // Which of a machine's network cards are near to a process. Pure; part of the planner
 // (binding_plan.h).
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_NEAREST_NICS_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_NEAREST_NICS_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_NEAREST_NICS_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_NEAREST_NICS_H_
 
 #include <string>
 #include <vector>
@@ -18,4 +18,4 @@ std::vector<std::string> NearestNics(const Machine& machine, const std::vector<i
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_NEAREST_NICS_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_NEAREST_NICS_H_

@@ -1,7 +1,7 @@
 // The binding that is in effect for a process, read back from the kernel. It differs from the plan
 // when a cpuset, a seccomp profile or the machine does not allow the plan.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_EFFECTIVE_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_EFFECTIVE_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_EFFECTIVE_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_BINDING_EFFECTIVE_H_
 
 #include <sys/types.h>
 
@@ -12,8 +12,8 @@
 
 #include "base/time.h"
 #include "core/gang/messages.h"
-#include "worker/topology/apply.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/binding/apply.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::topology {
 
@@ -78,4 +78,4 @@ EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root =
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_EFFECTIVE_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_BINDING_EFFECTIVE_H_

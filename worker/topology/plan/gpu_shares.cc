@@ -1,8 +1,8 @@
-#include "worker/topology/gpu_shares.h"
+#include "worker/topology/plan/gpu_shares.h"
 
 #include <algorithm>
 
-#include "worker/topology/plan_text.h"
+#include "worker/topology/plan/plan_text.h"
 
 namespace lockstep::topology {
 

@@ -6,12 +6,12 @@
 //   EffectiveBinding effective = ReadBack({...});                    // parent, effective.h
 //
 // A refusal is reported, never fatal: a container's seccomp profile often forbids set_mempolicy.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_APPLY_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_BINDING_APPLY_H_
 
 #include <vector>
 
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::topology {
 
@@ -41,4 +41,4 @@ BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept;
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_BINDING_APPLY_H_

@@ -1,15 +1,15 @@
 // Which of a computer's GPUs each of its processes has: those that are visible, shared out between
 // its machines and then between a machine's ranks. Pure; part of the planner (binding_plan.h).
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_GPU_SHARES_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_GPU_SHARES_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_SHARES_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_SHARES_H_
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "worker/topology/binding_plan.h"
-#include "worker/topology/gpu_choice.h"
+#include "worker/topology/plan/binding_plan.h"
+#include "worker/topology/plan/gpu_choice.h"
 
 namespace lockstep::topology {
 
@@ -45,4 +45,4 @@ class GpuShares {
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_GPU_SHARES_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_SHARES_H_

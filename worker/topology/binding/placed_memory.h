@@ -4,8 +4,8 @@
 //   if (!memory.Place({{.id = 1, .cpu = 2}})) ...
 //   ... touch it ...
 //   memory.Count({{.id = 1, .cpu = 2}}).placed
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLACED_MEMORY_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_PLACED_MEMORY_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLACED_MEMORY_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLACED_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -59,4 +59,4 @@ class PlacedMemory {
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLACED_MEMORY_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLACED_MEMORY_H_

@@ -1,6 +1,6 @@
 // The sentences of a binding plan's reasons and notes.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_TEXT_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_TEXT_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_PLAN_TEXT_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_PLAN_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -20,4 +20,4 @@ inline std::string CountText(size_t number, const std::string& what) {
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_TEXT_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_PLAN_TEXT_H_

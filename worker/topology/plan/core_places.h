@@ -1,7 +1,7 @@
 // Which cores each of a computer's processes is bound to: those of its GPUs' NUMA nodes, else an
 // even cut, then as the mode has it. Pure; part of the planner (binding_plan.h).
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_CORE_PLACES_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_CORE_PLACES_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_PLACES_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_PLACES_H_
 
 #include <cstddef>
 #include <map>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/topology/binding_plan.h"
-#include "worker/topology/gpu_choice.h"
+#include "worker/topology/plan/binding_plan.h"
+#include "worker/topology/plan/gpu_choice.h"
 
 namespace lockstep::topology {
 
@@ -66,4 +66,4 @@ class CorePlaces {
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_CORE_PLACES_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_CORE_PLACES_H_

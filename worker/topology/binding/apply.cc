@@ -1,4 +1,4 @@
-#include "worker/topology/apply.h"
+#include "worker/topology/binding/apply.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>

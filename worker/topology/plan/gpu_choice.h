@@ -1,7 +1,7 @@
 // Which of a machine's GPUs its processes see, and by which names: CUDA_VISIBLE_DEVICES and its
 // AMD siblings as CUDA and ROCm read them, the other way round. Pure.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_GPU_CHOICE_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_GPU_CHOICE_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_CHOICE_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_CHOICE_H_
 
 #include <span>
 #include <string>
@@ -37,4 +37,4 @@ core::Variables VariablesThatShow(const GpuChoice& choice, std::span<const Visib
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_GPU_CHOICE_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_GPU_CHOICE_H_

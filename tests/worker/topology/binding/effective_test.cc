@@ -1,4 +1,4 @@
-#include "worker/topology/effective.h"
+#include "worker/topology/binding/effective.h"
 
 #include <errno.h>
 #include <gmock/gmock.h>

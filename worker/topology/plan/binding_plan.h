@@ -15,8 +15,8 @@
 // core to two processes of a share only when there are more processes than cores. What cannot be
 // had becomes the nearest thing and a reason; only TopologyPolicy::kRequired makes it an error,
 // which stands beside the plan.
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_PLAN_BINDING_PLAN_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_PLAN_BINDING_PLAN_H_
 
 #include <optional>
 #include <string>
@@ -93,4 +93,4 @@ std::vector<BindingPlan> PlanComputer(const Machine& machine, const BindingReque
 
 }  // namespace lockstep::topology
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_PLAN_BINDING_PLAN_H_

@@ -1,4 +1,4 @@
-#include "worker/topology/gpu_choice.h"
+#include "worker/topology/plan/gpu_choice.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "worker/topology/core_split.h"
+#include "worker/topology/plan/core_split.h"
 
 #include <algorithm>
 #include <cassert>

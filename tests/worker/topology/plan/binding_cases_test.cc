@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/worker/topology/machine_builder.h"
-#include "worker/topology/binding_plan.h"
+#include "worker/topology/plan/binding_plan.h"
 
 namespace lockstep::topology {
 namespace {

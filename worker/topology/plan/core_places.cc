@@ -1,12 +1,12 @@
-#include "worker/topology/core_places.h"
+#include "worker/topology/plan/core_places.h"
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
 #include <utility>
 
-#include "worker/topology/core_split.h"
-#include "worker/topology/plan_text.h"
+#include "worker/topology/plan/core_split.h"
+#include "worker/topology/plan/plan_text.h"
 
 namespace lockstep::topology {
 

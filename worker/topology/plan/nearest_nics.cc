@@ -1,4 +1,4 @@
-#include "worker/topology/nearest_nics.h"
+#include "worker/topology/plan/nearest_nics.h"
 
 #include <algorithm>
 
