@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/collectives/store/message.h"
+#include "worker/trainer/collectives/store/message.h"
 
 namespace {
 

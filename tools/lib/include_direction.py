@@ -36,8 +36,8 @@ ALLOWED = {
     "worker/place": BELOW,
     "worker/pmix": BELOW,
     "worker/agent": BELOW | {"worker/topology", "worker/ras", "worker/place", "worker/pmix"},
-    "worker/collectives": BELOW | {"worker/ras"},
-    "worker/trainer": BELOW | {"worker/collectives", "worker/topology"},
+    "worker/trainer/collectives": BELOW | {"worker/ras"},
+    "worker/trainer": BELOW | {"worker/trainer/collectives", "worker/topology"},
     "cli": BELOW
     | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
 }

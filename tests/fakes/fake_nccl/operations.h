@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/fakes/fake_nccl/exchange.h"
-#include "worker/collectives/nccl/nccl_api.h"
+#include "worker/trainer/collectives/nccl/nccl_api.h"
 
 namespace lockstep::fake_nccl {
 

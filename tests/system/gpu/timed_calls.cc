@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/nccl/cuda_api.h"
 #include "worker/trainer/cuda/cublaslt_api.h"
 #include "worker/trainer/cuda/gpt_kernels.h"
 

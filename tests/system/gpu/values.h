@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/result.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 
 namespace lockstep::gpu {
 

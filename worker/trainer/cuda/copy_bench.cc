@@ -13,9 +13,9 @@
 #include "base/text/columns.h"
 #include "base/text/index_list.h"
 #include "base/text/json.h"
-#include "worker/collectives/nccl/cuda.h"
 #include "worker/topology/binding/placed_memory.h"
 #include "worker/topology/small_file.h"
+#include "worker/trainer/collectives/nccl/cuda.h"
 
 namespace lockstep::trainer {
 namespace {

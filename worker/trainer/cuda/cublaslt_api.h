@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/nccl/cuda_api.h"
 
 namespace lockstep::trainer::cublaslt {
 

@@ -12,8 +12,8 @@
 #include "base/text/json.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "worker/collectives/nccl/cuda.h"
 #include "worker/measure/measure.h"
+#include "worker/trainer/collectives/nccl/cuda.h"
 #include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/cuda/gpu_monitor.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/collectives/collectives.h"
-#include "worker/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/collectives.h"
+#include "worker/trainer/collectives/nccl/cuda.h"
 #include "worker/trainer/cuda/kernels.h"
 #include "worker/trainer/cuda/mlp_shape.h"
 

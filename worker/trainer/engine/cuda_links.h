@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/collectives/collectives.h"
-#include "worker/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/collectives.h"
+#include "worker/trainer/collectives/nccl/cuda.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
 #include "worker/trainer/engine/mesh.h"
 

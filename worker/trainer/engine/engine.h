@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/engine/sync.h"

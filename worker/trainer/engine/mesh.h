@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/model/stage.h"
 
 namespace lockstep::trainer {

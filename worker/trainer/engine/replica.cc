@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "worker/collectives/agreed.h"
+#include "worker/trainer/collectives/agreed.h"
 #include "worker/trainer/model/shards.h"
 
 namespace lockstep::trainer {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "worker/collectives/collectives.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/parallel.h"

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/model/adamw.h"
 #include "worker/trainer/parallel.h"

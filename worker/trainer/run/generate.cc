@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "worker/collectives/connect.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/collectives/connect.h"
 #include "worker/trainer/cuda/cuda_decoder.h"
 #include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/model/decode.h"

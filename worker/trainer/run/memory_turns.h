@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/run/memory_pace.h"
 #include "worker/trainer/run/saver.h"
 

@@ -14,8 +14,8 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/connect.h"
-#include "worker/collectives/nccl/host_view.h"
+#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/nccl/host_view.h"
 #include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/model/shape.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "core/preflight/preflight.h"
-#include "worker/collectives/bench.h"
+#include "worker/trainer/collectives/bench.h"
 
 namespace lockstep::trainer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 
 namespace lockstep::trainer {
 

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/engine.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/parallel.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
-#include "worker/collectives/agreed.h"
+#include "worker/trainer/collectives/agreed.h"
 #include "worker/trainer/run/rank_run.h"
 
 namespace lockstep::trainer {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/run/checkpoint_line.h"
 

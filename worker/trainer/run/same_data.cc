@@ -3,7 +3,7 @@
 #include <span>
 
 #include "base/crypto/sha256.h"
-#include "worker/collectives/agreed.h"
+#include "worker/trainer/collectives/agreed.h"
 
 namespace lockstep::trainer {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/run/resume.h"
 #include "worker/trainer/run/step_record.h"

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/collectives/collectives.h"
+#include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/engine.h"
 #include "worker/trainer/engine/mesh.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/cuda/fake_gpu.h"
 #include "tests/worker/trainer/model/random.h"
 #include "worker/trainer/model/bf16.h"

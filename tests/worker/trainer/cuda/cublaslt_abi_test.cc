@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
-#include "tests/worker/collectives/nccl/same_abi.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/same_abi.h"
 #include "worker/trainer/cuda/blas.h"
 
 namespace lockstep::trainer {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
-#include "tests/worker/collectives/ranks.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/ranks.h"
 #include "worker/trainer/cuda/mlp.h"
 #include "worker/trainer/cuda/mlp_reference.h"
 

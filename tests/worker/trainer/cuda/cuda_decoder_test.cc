@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/cuda/fake_gpu.h"
 #include "tests/worker/trainer/model/random.h"
 #include "worker/trainer/engine/cuda_engine.h"

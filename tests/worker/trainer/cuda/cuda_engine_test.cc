@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
-#include "tests/worker/collectives/ranks.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/ranks.h"
 #include "tests/worker/trainer/cuda/fake_gpu.h"
-#include "worker/collectives/nccl/host_view.h"
+#include "worker/trainer/collectives/nccl/host_view.h"
 #include "worker/trainer/cuda/slice_sum.h"
 
 namespace lockstep::trainer::cuda_engine_test {

@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_TESTS_WORKER_TRAINER_CUDA_FAKE_GPU_H_
 #define LOCKSTEP_TESTS_WORKER_TRAINER_CUDA_FAKE_GPU_H_
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 
 namespace lockstep::trainer {
 

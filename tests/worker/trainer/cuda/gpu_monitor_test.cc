@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 
 namespace lockstep::trainer::gpu_monitor_test {
 namespace {

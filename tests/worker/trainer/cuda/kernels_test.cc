@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "worker/trainer/cuda/mlp_kernels.h"
 
 namespace lockstep::trainer {

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include "tests/worker/collectives/nccl/same_abi.h"
+#include "tests/worker/trainer/collectives/nccl/same_abi.h"
 #include "worker/trainer/cuda/nvml_api.h"
 
 namespace lockstep::trainer {

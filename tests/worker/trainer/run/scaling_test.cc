@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tests/worker/collectives/ranks.h"
+#include "tests/worker/trainer/collectives/ranks.h"
 
 namespace lockstep::trainer::scaling_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/worker/collectives/ranks.h"
+#include "tests/worker/trainer/collectives/ranks.h"
 
 namespace lockstep::trainer::survivors_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/worker/collectives/ranks.h"
+#include "tests/worker/trainer/collectives/ranks.h"
 #include "worker/trainer/model/gpt.h"
 
 namespace lockstep::trainer::validator_test {
