@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "base/version.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/run/exit_code.h"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 
 namespace lockstep::fake_nccl {
 

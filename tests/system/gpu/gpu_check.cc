@@ -20,9 +20,9 @@
 #include "tests/system/gpu/start.h"
 #include "tests/system/gpu/values.h"
 #include "tests/worker/trainer/cuda/kernels/cases.h"
-#include "worker/trainer/collectives/connect.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
-#include "worker/trainer/collectives/nccl/cuda_bench.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/collectives/group/connect.h"
+#include "worker/trainer/collectives/group/cuda_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"
 #include "worker/trainer/cuda/slice_sum.h"
 

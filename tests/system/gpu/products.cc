@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/model/bf16.h"
 

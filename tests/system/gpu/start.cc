@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/cuda/kernels.h"
 

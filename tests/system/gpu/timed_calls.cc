@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 #include "worker/trainer/cuda/cublaslt_api.h"
 #include "worker/trainer/cuda/gpt_kernels.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 namespace lockstep::gpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "worker/trainer/collectives/collectives.h"
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/collectives/work.h"
 
 namespace lockstep::collectives {

@@ -1,7 +1,7 @@
 // What the ranks of one generation do together: broadcast, allreduce, reduce-scatter, all-gather,
 // send, receive, barrier. One Communicator a process and generation:
 //
-//   Result<std::unique_ptr<Communicator>> made = Connect(options);      // collectives/connect.h
+//   Result<std::unique_ptr<Communicator>> made = Connect(options);      // group/connect.h
 //   Communicator& all = **made;
 //   Work bucket = all.AllReduceAsync(gradients, count, Reduction::kSum, "bucket 3");
 //   ...                                                                 // backward goes on

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/options.h"
 
 namespace lockstep::collectives {
 
@@ -77,10 +77,10 @@ class Rendezvous {
   virtual Result<std::string> Get(std::string_view key, Time deadline) = 0;
 };
 
-// Gloo over TCP: collectives/gloo.cc.
+// Gloo over TCP: gloo/gloo.cc.
 Result<std::unique_ptr<Transport>> ConnectGloo(const Options& options, Rendezvous& rendezvous,
                                                Time deadline);
-// NCCL, opened at run time: collectives/nccl.cc. kNotFound says what is missing (libnccl, driver,
+// NCCL, opened at run time: nccl/nccl.cc. kNotFound says what is missing (libnccl, driver,
 // GPU) and what to do.
 Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvous& rendezvous,
                                                Time deadline);

@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/analyze.h"
+#include "worker/trainer/collectives/store/analyze.h"
 
 #include <cstdio>
 #include <memory>

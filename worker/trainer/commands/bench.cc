@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/bench.h"
+#include "worker/trainer/collectives/group/bench.h"
 
 #include <cstdio>
 #include <memory>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "worker/trainer/collectives/connect.h"
-#include "worker/trainer/collectives/nccl/cuda_bench.h"
+#include "worker/trainer/collectives/group/connect.h"
+#include "worker/trainer/collectives/group/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/copy_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"

@@ -2,7 +2,7 @@
 
 #include "core/plan/trainer_command.h"
 #include "core/validate/validate.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/generate.h"

@@ -12,8 +12,8 @@
 
 #include "base/text/ascii.h"
 #include "base/unique_fd.h"
-#include "worker/trainer/collectives/connect.h"
-#include "worker/trainer/collectives/nccl/cuda_bench.h"
+#include "worker/trainer/collectives/group/connect.h"
+#include "worker/trainer/collectives/group/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/run/exit_code.h"

@@ -19,7 +19,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas_library.h"
 
 namespace lockstep::trainer {

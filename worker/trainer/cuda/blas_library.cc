@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "worker/trainer/collectives/nccl/cuda_library.h"
+#include "worker/trainer/collectives/cuda/cuda_library.h"
 
 namespace lockstep::trainer {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/text/json.h"
 #include "worker/topology/binding/placed_memory.h"
 #include "worker/topology/small_file.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 namespace lockstep::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 
 namespace lockstep::trainer::cublaslt {
 

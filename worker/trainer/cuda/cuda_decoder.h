@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
 #include "worker/trainer/model/decode.h"
 

@@ -24,7 +24,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas_library.h"
 #include "worker/trainer/cuda/gpt_kernels.h"
 #include "worker/trainer/cuda/kernels.h"

@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
 #include "worker/trainer/cuda/pinned_memory.h"
 #include "worker/trainer/engine/mesh.h"

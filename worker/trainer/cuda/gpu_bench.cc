@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "worker/measure/measure.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/cuda/gpu_monitor.h"
 

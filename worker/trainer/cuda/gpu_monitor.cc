@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/preflight/gpu_clock.h"
-#include "worker/trainer/collectives/nccl/cuda_library.h"
+#include "worker/trainer/collectives/cuda/cuda_library.h"
 
 namespace lockstep::trainer {
 namespace {

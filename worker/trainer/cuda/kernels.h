@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/device_image.h"
 #include "worker/trainer/cuda/gpt_kernels.h"
 

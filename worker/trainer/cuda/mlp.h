@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/kernels.h"
 #include "worker/trainer/cuda/mlp_shape.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 namespace lockstep::trainer {
 

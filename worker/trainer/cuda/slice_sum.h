@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
-#include "worker/trainer/collectives/nccl/slice_sum.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/collectives/cuda/slice_sum.h"
 #include "worker/trainer/cuda/kernels.h"
 
 namespace lockstep::trainer {

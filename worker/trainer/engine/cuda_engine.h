@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/blas_library.h"
 #include "worker/trainer/cuda/kernels.h"
 #include "worker/trainer/engine/engine.h"

@@ -22,7 +22,7 @@
 
 #include "base/result.h"
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
 #include "worker/trainer/engine/mesh.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/cuda/cuda_decoder.h"
 #include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/model/decode.h"

@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/cuda/gpu_monitor.h"
 #include "worker/trainer/run/step_record.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/nccl/host_view.h"
 #include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/model/shape.h"

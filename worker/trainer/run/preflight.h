@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "core/preflight/preflight.h"
-#include "worker/trainer/collectives/bench.h"
+#include "worker/trainer/collectives/group/bench.h"
 
 namespace lockstep::trainer {
 

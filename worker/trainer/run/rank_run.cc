@@ -9,7 +9,7 @@
 
 #include "base/crypto/sha256.h"
 #include "core/exit_codes.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/same_data.h"

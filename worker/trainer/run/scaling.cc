@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/model/gpt.h"
 
 namespace lockstep::trainer {

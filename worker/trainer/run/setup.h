@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/mesh.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/free_port.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/store/socket.h"
 
 namespace lockstep::collectives {

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/thread_annotations.h"
 #include "base/time.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/options.h"
 #include "worker/trainer/collectives/transport.h"
 
 namespace lockstep::collectives {

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 namespace lockstep::collectives {
 

@@ -8,7 +8,7 @@
 #include <climits>
 #include <cstddef>
 
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 
 namespace lockstep::collectives::nccl {
 

@@ -9,7 +9,6 @@
 #include "base/backoff.h"
 #include "base/thread.h"
 #include "core/exit_codes.h"
-#include "worker/trainer/collectives/connect.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -250,7 +249,5 @@ void NcclComm::State::LeaveBehind(bool in_peace, const std::string& why) {
   CudaDevice::AbandonAll();
   left_behind = true;
 }
-
-bool ThreadsLeftBehind() { return CudaDevice::AllAbandoned(); }
 
 }  // namespace lockstep::collectives

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/thread_annotations.h"
 #include "base/time.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/collectives/nccl/nccl_library.h"
 
 namespace lockstep::collectives {

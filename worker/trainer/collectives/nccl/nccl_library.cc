@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "worker/trainer/collectives/nccl/cuda_driver.h"
-#include "worker/trainer/collectives/nccl/cuda_library.h"
+#include "worker/trainer/collectives/cuda/cuda_driver.h"
+#include "worker/trainer/collectives/cuda/cuda_library.h"
 
 namespace lockstep::collectives {
 namespace {

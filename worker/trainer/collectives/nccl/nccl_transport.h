@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/collectives/nccl/nccl_comm.h"
 #include "worker/trainer/collectives/nccl/tree_sum.h"
 #include "worker/trainer/collectives/transport.h"

@@ -24,9 +24,9 @@
 
 #include "base/result.h"
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/collectives/cuda/slice_sum.h"
 #include "worker/trainer/collectives/nccl/nccl_api.h"
-#include "worker/trainer/collectives/nccl/slice_sum.h"
 
 namespace lockstep::collectives {
 

@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/collectives/nccl/same_abi.h"
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 #include "worker/trainer/collectives/nccl/nccl_api.h"
 
 namespace lockstep::collectives {

@@ -13,8 +13,8 @@
 
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/collectives/ranks.h"
-#include "worker/trainer/collectives/connect.h"
-#include "worker/trainer/collectives/nccl/cuda_bench.h"
+#include "worker/trainer/collectives/group/connect.h"
+#include "worker/trainer/collectives/group/cuda_bench.h"
 
 namespace lockstep::collectives {
 namespace {

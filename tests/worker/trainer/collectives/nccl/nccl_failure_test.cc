@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/nccl/nccl_transport.h"
 
 namespace lockstep::collectives {

@@ -13,8 +13,8 @@
 
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/collectives/ranks.h"
-#include "worker/trainer/collectives/connect.h"
 #include "worker/trainer/collectives/gloo/reduce.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/nccl/tree_sum.h"
 
 namespace lockstep::collectives::nccl_tree_test {

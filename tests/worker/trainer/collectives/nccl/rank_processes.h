@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/collectives/nccl/nccl_transport.h"
 #include "worker/trainer/collectives/transport.h"
 

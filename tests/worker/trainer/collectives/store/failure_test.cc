@@ -13,8 +13,8 @@
 #include "tests/worker/ras/ras_server.h"
 #include "tests/worker/trainer/collectives/rank_processes.h"
 #include "tests/worker/trainer/collectives/ranks.h"
-#include "worker/trainer/collectives/analyze.h"
 #include "worker/trainer/collectives/collectives.h"
+#include "worker/trainer/collectives/store/analyze.h"
 
 namespace lockstep::collectives {
 namespace {

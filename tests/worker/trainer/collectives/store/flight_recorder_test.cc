@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "worker/trainer/collectives/analyze.h"
+#include "worker/trainer/collectives/store/analyze.h"
 
 namespace lockstep::collectives {
 namespace {

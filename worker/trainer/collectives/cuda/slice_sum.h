@@ -1,7 +1,7 @@
 // The kernel of the tree's sums, which whoever makes a Communicator on NCCL hands over: device code
 // is built and loaded above this folder (worker/trainer/cuda).
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_SLICE_SUM_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_SLICE_SUM_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_SLICE_SUM_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_SLICE_SUM_H_
 
 #include <cstddef>
 #include <functional>
@@ -37,4 +37,4 @@ using MakeSliceSum =
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_SLICE_SUM_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_SLICE_SUM_H_

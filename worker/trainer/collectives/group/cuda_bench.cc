@@ -1,10 +1,10 @@
-#include "worker/trainer/collectives/nccl/cuda_bench.h"
+#include "worker/trainer/collectives/group/cuda_bench.h"
 
 #include <cstddef>
 #include <map>
 #include <utility>
 
-#include "worker/trainer/collectives/nccl/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -7,8 +7,8 @@
 //
 // Formulas (nccl-tests, PERFORMANCE.md): algbw = bytes / time; busbw = algbw * 2 (n - 1) / n for
 // allreduce over n ranks, comparable with the links' speed whatever n is.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_BENCH_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_BENCH_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_BENCH_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_BENCH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -85,4 +85,4 @@ void Fit(BenchReport* report);
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_BENCH_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_BENCH_H_

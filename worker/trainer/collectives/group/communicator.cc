@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/communicator.h"
+#include "worker/trainer/collectives/group/communicator.h"
 
 #include <algorithm>
 #include <optional>

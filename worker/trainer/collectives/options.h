@@ -1,13 +1,16 @@
-// Makes a Communicator: rendezvous with the other ranks at rank 0's address, then the backend.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CONNECT_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CONNECT_H_
+// Options: what one rank of a Communicator is told.
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_OPTIONS_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_OPTIONS_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
+#include "base/result.h"
+#include "base/time.h"
 #include "core/model/trainer.h"
-#include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/nccl/slice_sum.h"
+#include "worker/trainer/collectives/cuda/slice_sum.h"
 
 namespace lockstep::collectives {
 
@@ -45,19 +48,6 @@ struct Options {
   std::function<void(const Error&)> on_failure;
 };
 
-// From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCKSTEP_JOB_UID,
-// LOCKSTEP_GENERATION, GLOO_SOCKET_IFNAME. kInvalid names the variable. Without RANK: a world of
-// one, which needs no address.
-Result<Options> OptionsFromEnvironment();
-
-// Blocks until all ranks are here, at most connect_timeout; kTimeout names those that are missing.
-Result<std::unique_ptr<Communicator>> Connect(const Options& options);
-
-// True once NCCL did not end a communicator whose work was done. Its threads run on, nothing on a
-// GPU is freed any more and no communicator of this process works on, so main() leaves by _exit,
-// with the code that it would have returned.
-bool ThreadsLeftBehind();
-
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CONNECT_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_OPTIONS_H_

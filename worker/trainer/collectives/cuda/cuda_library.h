@@ -1,6 +1,6 @@
 // A shared library opened at run time, so that one program serves machines with and without it.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_LIBRARY_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_LIBRARY_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_LIBRARY_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_LIBRARY_H_
 
 #include <string>
 
@@ -55,4 +55,4 @@ class Binder {
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_LIBRARY_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_LIBRARY_H_

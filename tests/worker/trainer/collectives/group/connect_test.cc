@@ -1,5 +1,5 @@
 // From the environment to a Communicator.
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 // tests/worker/trainer/collectives/nccl/nccl_abi_test.cc compares it with the real cuda.h where
 // `tools/deps --cuda` has been run. Names lack the prefix "cu" and have this project's case;
 // meanings are those of NVIDIA's "CUDA Driver API" manual.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_API_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_API_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_API_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_API_H_
 
 #include <cstddef>
 
@@ -94,4 +94,4 @@ struct Api {
 
 }  // namespace lockstep::collectives::cuda
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_API_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_API_H_

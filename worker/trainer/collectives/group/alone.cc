@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/alone.h"
+#include "worker/trainer/collectives/group/alone.h"
 
 #include <cstring>
 

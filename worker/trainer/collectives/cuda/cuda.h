@@ -9,8 +9,8 @@
 // thread's first, so any thread may call anything; an object itself is one thread's at a time.
 // Allocate before collectives run: cuMemAlloc and cuMemFree may wait for the whole device, and a
 // collective in turn for a peer that waits for this process.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "worker/trainer/collectives/nccl/cuda_driver.h"
+#include "worker/trainer/collectives/cuda/cuda_driver.h"
 
 namespace lockstep::collectives {
 
@@ -156,4 +156,4 @@ class DeviceMemory {
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_H_

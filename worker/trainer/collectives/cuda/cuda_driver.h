@@ -1,12 +1,12 @@
 // NVIDIA's driver as this process sees it: libcuda.so.1, opened at run time.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_DRIVER_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_DRIVER_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_DRIVER_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_DRIVER_H_
 
 #include <memory>
 #include <string>
 
 #include "base/result.h"
-#include "worker/trainer/collectives/nccl/cuda_api.h"
+#include "worker/trainer/collectives/cuda/cuda_api.h"
 
 namespace lockstep::collectives {
 
@@ -44,4 +44,4 @@ class CudaDriver {
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_NCCL_CUDA_DRIVER_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_DRIVER_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 
 #include <unistd.h>
 
@@ -7,9 +7,10 @@
 
 #include "base/text/ascii.h"
 #include "worker/ras/nccl_ras.h"
-#include "worker/trainer/collectives/alone.h"
-#include "worker/trainer/collectives/communicator.h"
-#include "worker/trainer/collectives/nccl/cuda_driver.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/collectives/cuda/cuda_driver.h"
+#include "worker/trainer/collectives/group/alone.h"
+#include "worker/trainer/collectives/group/communicator.h"
 #include "worker/trainer/collectives/store/socket.h"
 #include "worker/trainer/collectives/store/store_client.h"
 #include "worker/trainer/collectives/store/store_server.h"
@@ -171,5 +172,7 @@ Result<std::unique_ptr<Communicator>> Connect(const Options& options) {
   return std::unique_ptr<Communicator>(
       std::make_unique<QueueCommunicator>(options, std::move(parts)));
 }
+
+bool ThreadsLeftBehind() { return CudaDevice::AllAbandoned(); }
 
 }  // namespace lockstep::collectives

@@ -1,6 +1,6 @@
 // A world of one: no sockets, no peers.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ALONE_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ALONE_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_ALONE_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_ALONE_H_
 
 #include <map>
 #include <string>
@@ -35,4 +35,4 @@ class AloneTransport final : public Transport {
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ALONE_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_ALONE_H_

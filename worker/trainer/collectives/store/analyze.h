@@ -1,6 +1,6 @@
 // From the ranks' evidence (flight_recorder.h) to the one that the others waited for.
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ANALYZE_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ANALYZE_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_STORE_ANALYZE_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_STORE_ANALYZE_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ Result<std::string> Analyze(const std::string& dir);
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_ANALYZE_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_STORE_ANALYZE_H_

@@ -1,6 +1,6 @@
-#include "worker/trainer/collectives/nccl/cuda_driver.h"
+#include "worker/trainer/collectives/cuda/cuda_driver.h"
 
-#include "worker/trainer/collectives/nccl/cuda_library.h"
+#include "worker/trainer/collectives/cuda/cuda_library.h"
 
 namespace lockstep::collectives {
 namespace {

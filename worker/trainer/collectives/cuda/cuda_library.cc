@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/nccl/cuda_library.h"
+#include "worker/trainer/collectives/cuda/cuda_library.h"
 
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 // The Communicator of both backends: a queue, one issuing thread that hands operations to the
 // Transport, numbers, the flight recorder and the watchdog. Made by Connect().
-#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_COMMUNICATOR_H_
-#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_COMMUNICATOR_H_
+#ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_COMMUNICATOR_H_
+#define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_COMMUNICATOR_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "base/thread_annotations.h"
 #include "worker/trainer/collectives/collectives.h"
-#include "worker/trainer/collectives/connect.h"
+#include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/store/flight_recorder.h"
 #include "worker/trainer/collectives/store/store_client.h"
 #include "worker/trainer/collectives/store/store_server.h"
@@ -106,4 +106,4 @@ class QueueCommunicator final : public Communicator {
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_COMMUNICATOR_H_
+#endif  // LOCKSTEP_WORKER_TRAINER_COLLECTIVES_GROUP_COMMUNICATOR_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/collectives/bench.h"
+#include "worker/trainer/collectives/group/bench.h"
 
 #include <algorithm>
 #include <cmath>
