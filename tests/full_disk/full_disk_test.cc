@@ -29,10 +29,10 @@
 #include "worker/agent/ranks/compile_caches.h"
 #include "worker/trainer/checkpoint/async_writer.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/link/agent_link.h"
+#include "worker/trainer/report/reporter.h"
 #include "worker/trainer/report/tensorboard.h"
-#include "worker/trainer/run/agent_link.h"
-#include "worker/trainer/run/checkpoint_line.h"
-#include "worker/trainer/run/reporter.h"
+#include "worker/trainer/saving/checkpoint_line.h"
 
 namespace lockstep::full_disk {
 namespace {

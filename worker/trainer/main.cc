@@ -7,7 +7,7 @@
 #include "base/version.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/process/exit_code.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/process/exit_code.h"
 
 namespace lockstep::trainer {
 

@@ -1,4 +1,4 @@
-#include "worker/trainer/run/generate.h"
+#include "worker/trainer/generate/generate.h"
 
 #include <memory>
 

@@ -4,8 +4,8 @@
 #include "core/validate/validate.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/run/exit_code.h"
-#include "worker/trainer/run/generate.h"
+#include "worker/trainer/generate/generate.h"
+#include "worker/trainer/process/exit_code.h"
 #include "worker/trainer/run/train.h"
 
 namespace lockstep::trainer {

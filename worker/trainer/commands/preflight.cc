@@ -1,4 +1,4 @@
-#include "worker/trainer/run/preflight.h"
+#include "worker/trainer/measure/preflight.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "worker/trainer/collectives/group/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/slice_sum.h"
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/process/exit_code.h"
 
 namespace lockstep::trainer {
 namespace {

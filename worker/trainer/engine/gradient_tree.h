@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 namespace lockstep::trainer {
 

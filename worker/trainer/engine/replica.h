@@ -10,7 +10,7 @@
 #include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/shape.h"
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 namespace lockstep::trainer {
 

@@ -18,7 +18,7 @@
 #include "core/model/trainer.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/model/stage.h"
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 namespace lockstep::trainer {
 

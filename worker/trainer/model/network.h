@@ -15,7 +15,7 @@
 #include "worker/trainer/model/kernels.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/model/stage.h"
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 namespace lockstep::trainer {
 

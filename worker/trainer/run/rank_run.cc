@@ -10,7 +10,7 @@
 #include "base/crypto/sha256.h"
 #include "core/exit_codes.h"
 #include "worker/trainer/collectives/group/connect.h"
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/process/exit_code.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/same_data.h"
 

@@ -13,7 +13,7 @@
 #include "core/model/trainer.h"
 #include "worker/trainer/engine/engine.h"
 #include "worker/trainer/engine/mesh.h"
-#include "worker/trainer/run/step_record.h"
+#include "worker/trainer/report/step_record.h"
 
 namespace lockstep::trainer {
 

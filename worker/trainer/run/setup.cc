@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/process/exit_code.h"
 #include "worker/trainer/run/options.h"
 #include "worker/trainer/run/same_data.h"
 #include "worker/trainer/run/scaling.h"

@@ -9,8 +9,8 @@
 #include "base/result.h"
 #include "worker/trainer/collectives/collectives.h"
 #include "worker/trainer/engine/replica.h"
-#include "worker/trainer/run/resume.h"
-#include "worker/trainer/run/step_record.h"
+#include "worker/trainer/report/step_record.h"
+#include "worker/trainer/saving/resume.h"
 
 namespace lockstep::trainer {
 

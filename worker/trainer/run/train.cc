@@ -6,13 +6,13 @@
 
 #include "core/exit_codes.h"
 #include "worker/trainer/engine/cuda_engine.h"
-#include "worker/trainer/run/environment.h"
-#include "worker/trainer/run/evidence_signal.h"
-#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/link/evidence_signal.h"
+#include "worker/trainer/link/rejoin.h"
+#include "worker/trainer/process/environment.h"
+#include "worker/trainer/process/exit_code.h"
+#include "worker/trainer/process/stop_signal.h"
 #include "worker/trainer/run/rank_run.h"
-#include "worker/trainer/run/rejoin.h"
 #include "worker/trainer/run/setup.h"
-#include "worker/trainer/run/stop_signal.h"
 #include "worker/trainer/run/survivors.h"
 
 namespace lockstep::trainer {

@@ -7,7 +7,7 @@
 namespace lockstep::trainer {
 
 // Trains by `options` and the environment (docs/reference/environment.md); prints on standard
-// output (rank 0) and standard error. The exit code: run/exit_code.h.
+// output (rank 0) and standard error. The exit code: process/exit_code.h.
 int Train(const TrainOptions& options);
 
 }  // namespace lockstep::trainer

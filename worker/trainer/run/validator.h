@@ -21,7 +21,7 @@
 #include "worker/trainer/engine/engine.h"
 #include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/shape.h"
-#include "worker/trainer/run/step_record.h"
+#include "worker/trainer/report/step_record.h"
 
 namespace lockstep::trainer {
 

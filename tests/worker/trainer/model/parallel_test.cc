@@ -1,4 +1,4 @@
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/engine/sync.h"
 #include "worker/trainer/model/adamw.h"
-#include "worker/trainer/parallel.h"
+#include "worker/trainer/process/parallel.h"
 
 namespace lockstep::trainer::gpu {
 namespace {

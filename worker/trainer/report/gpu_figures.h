@@ -1,0 +1,46 @@
+// GpuFigures: what a rank tells of its GPU beside the figures of its steps.
+#ifndef LOCKSTEP_WORKER_TRAINER_REPORT_GPU_FIGURES_H_
+#define LOCKSTEP_WORKER_TRAINER_REPORT_GPU_FIGURES_H_
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "core/model/trainer.h"
+#include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/cuda/gpu_monitor.h"
+#include "worker/trainer/report/step_record.h"
+
+namespace lockstep::trainer {
+
+class GpuFigures {
+ public:
+  static constexpr Duration kInterval = seconds(5);
+
+  GpuFigures(const collectives::CudaDevice& device, core::Precision precision);
+
+  // Of NVML; empty: it tells.
+  const std::string& why_not() const { return why_not_; }
+  // StepRecord's.
+  double peak_flops() const { return peak_flops_; }
+  // Where kInterval has passed since the last: SayXids(), and appends GpuMonitor::Read()'s.
+  void AddTo(Numbers& numbers, Time now);
+  // A line of stderr for each Xid that was not said yet: it may be why this rank fails. From any
+  // thread; where another one asks NVML just now it leaves that to it, and does not wait.
+  void SayXids();
+
+ private:
+  void SayNewXids();
+
+  std::string address_;
+  std::string why_not_;
+  double peak_flops_ = 0;
+  std::mutex asking_;
+  std::optional<GpuMonitor> monitor_;  // under asking_, but for whether there is one
+  Time due_{};
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_REPORT_GPU_FIGURES_H_
