@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/trainer/cuda/gpt_kernels.h"
-#include "worker/trainer/cuda/gpu.h"
+#include "worker/trainer/cuda/device/gpt_kernels.h"
+#include "worker/trainer/cuda/device/gpu.h"
 
 namespace lockstep::emulator {
 

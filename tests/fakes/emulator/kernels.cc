@@ -1,2 +1,2 @@
 // The GPU's kernels, for the host.
-#include "worker/trainer/cuda/device.cu"
+#include "worker/trainer/cuda/device/device.cu"

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "tests/fakes/fake_nccl/fake_cuda.h"
-#include "worker/trainer/cuda/cublaslt_api.h"
+#include "worker/trainer/cuda/libraries/cublaslt_api.h"
 
 namespace lockstep::trainer::cublaslt {
 

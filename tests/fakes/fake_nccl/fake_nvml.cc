@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "worker/trainer/cuda/nvml_api.h"
+#include "worker/trainer/cuda/libraries/nvml_api.h"
 
 namespace {
 

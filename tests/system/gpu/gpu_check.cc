@@ -19,11 +19,11 @@
 #include "tests/system/gpu/products.h"
 #include "tests/system/gpu/start.h"
 #include "tests/system/gpu/values.h"
-#include "tests/worker/trainer/cuda/kernels/cases.h"
+#include "tests/worker/trainer/cuda/device/cases.h"
 #include "worker/trainer/collectives/cuda/cuda.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/group/cuda_bench.h"
-#include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/cuda/check/cuda_check.h"
 #include "worker/trainer/cuda/slice_sum.h"
 
 namespace lockstep::gpu {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "worker/trainer/collectives/cuda/cuda.h"
-#include "worker/trainer/cuda/blas.h"
+#include "worker/trainer/cuda/libraries/blas.h"
 #include "worker/trainer/model/bf16.h"
 
 namespace lockstep::gpu {

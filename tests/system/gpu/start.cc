@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "worker/trainer/collectives/cuda/cuda.h"
-#include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/cuda/kernels.h"
+#include "worker/trainer/cuda/libraries/blas.h"
 
 namespace lockstep::gpu {
 namespace {

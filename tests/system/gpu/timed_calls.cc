@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "worker/trainer/collectives/cuda/cuda_api.h"
-#include "worker/trainer/cuda/cublaslt_api.h"
-#include "worker/trainer/cuda/gpt_kernels.h"
+#include "worker/trainer/cuda/device/gpt_kernels.h"
+#include "worker/trainer/cuda/libraries/cublaslt_api.h"
 
 namespace lockstep::gpu {
 namespace {

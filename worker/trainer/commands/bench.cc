@@ -9,7 +9,7 @@
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/group/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/cuda/check/cuda_check.h"
 #include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/measure/copy_bench.h"
 #include "worker/trainer/measure/gpu_bench.h"

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/trainer/cuda/blas.h"
-#include "worker/trainer/cuda/gpt_kernels.h"
+#include "worker/trainer/cuda/device/gpt_kernels.h"
+#include "worker/trainer/cuda/libraries/blas.h"
 #include "worker/trainer/model/buffers.h"
 
 namespace lockstep::trainer {

@@ -25,9 +25,9 @@
 #include "base/result.h"
 #include "core/model/trainer.h"
 #include "worker/trainer/collectives/cuda/cuda.h"
-#include "worker/trainer/cuda/blas_library.h"
-#include "worker/trainer/cuda/gpt_kernels.h"
+#include "worker/trainer/cuda/device/gpt_kernels.h"
 #include "worker/trainer/cuda/kernels.h"
+#include "worker/trainer/cuda/libraries/blas_library.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/model/stage.h"
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "worker/trainer/cuda/blas.h"
 #include "worker/trainer/cuda/cuda_buffers.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
+#include "worker/trainer/cuda/libraries/blas.h"
 #include "worker/trainer/cuda/pinned_memory.h"
 #include "worker/trainer/model/bf16.h"
 #include "worker/trainer/model/network.h"

@@ -13,8 +13,8 @@
 
 #include "base/result.h"
 #include "worker/trainer/collectives/cuda/cuda.h"
+#include "worker/trainer/cuda/device/gpt_kernels.h"
 #include "worker/trainer/cuda/device_image.h"
-#include "worker/trainer/cuda/gpt_kernels.h"
 
 namespace lockstep::trainer {
 

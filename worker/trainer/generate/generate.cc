@@ -9,7 +9,7 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/cuda/cuda_decoder.h"
-#include "worker/trainer/engine/cuda_engine.h"
+#include "worker/trainer/cuda/engine/cuda_engine.h"
 #include "worker/trainer/generate/prompts.h"
 #include "worker/trainer/link/agent_link.h"
 #include "worker/trainer/model/decode.h"

@@ -14,8 +14,8 @@
 #include "base/time.h"
 #include "worker/measure/measure.h"
 #include "worker/trainer/collectives/cuda/cuda.h"
-#include "worker/trainer/cuda/blas.h"
-#include "worker/trainer/cuda/gpu_monitor.h"
+#include "worker/trainer/cuda/libraries/blas.h"
+#include "worker/trainer/cuda/libraries/gpu_monitor.h"
 
 namespace lockstep::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "core/model/trainer.h"
 #include "worker/trainer/collectives/cuda/cuda.h"
-#include "worker/trainer/cuda/gpu_monitor.h"
+#include "worker/trainer/cuda/libraries/gpu_monitor.h"
 #include "worker/trainer/report/step_record.h"
 
 namespace lockstep::trainer {

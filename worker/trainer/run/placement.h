@@ -16,7 +16,7 @@
 #include "core/model/trainer.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/nccl/host_view.h"
-#include "worker/trainer/engine/cuda_engine.h"
+#include "worker/trainer/cuda/engine/cuda_engine.h"
 #include "worker/trainer/model/shape.h"
 
 namespace lockstep::trainer {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
-#include "worker/trainer/engine/cuda_engine.h"
+#include "worker/trainer/cuda/engine/cuda_engine.h"
 #include "worker/trainer/link/evidence_signal.h"
 #include "worker/trainer/link/rejoin.h"
 #include "worker/trainer/process/environment.h"

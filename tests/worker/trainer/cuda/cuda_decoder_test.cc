@@ -8,7 +8,7 @@
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/cuda/fake_gpu.h"
 #include "tests/worker/trainer/model/random.h"
-#include "worker/trainer/engine/cuda_engine.h"
+#include "worker/trainer/cuda/engine/cuda_engine.h"
 
 namespace lockstep::trainer {
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
 #include "tests/worker/trainer/cuda/fake_gpu.h"
 #include "tests/worker/trainer/model/random.h"
-#include "worker/trainer/cuda/cuda_optimizer.h"
+#include "worker/trainer/cuda/engine/cuda_optimizer.h"
 #include "worker/trainer/model/adamw.h"
 #include "worker/trainer/model/gpt.h"
 #include "worker/trainer/model/shards.h"

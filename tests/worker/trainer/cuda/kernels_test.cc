@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/worker/trainer/collectives/nccl/rank_processes.h"
-#include "worker/trainer/cuda/mlp_kernels.h"
+#include "worker/trainer/cuda/device/mlp_kernels.h"
 
 namespace lockstep::trainer {
 namespace {
