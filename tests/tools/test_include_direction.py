@@ -27,7 +27,10 @@ def check(tmp_path, path, included):
         ("worker/agent/agent.cc", "worker/topology/topology.h"),
         ("operator/controller/controller.cc", "operator/kube/watch/watch.h"),
         ("operator/controller/controller.cc", "operator/gang/gang_link.h"),
-        ("cli/plan.cc", "worker/topology/topology.h"),
+        ("cli/job/plan_text.cc", "worker/topology/topology.h"),
+        ("worker/trainer/run/rank_run.cc", "worker/trainer/engine/engine.h"),
+        ("worker/trainer/main.cc", "worker/trainer/commands/commands.h"),
+        ("worker/trainer/run/setup.cc", "worker/trainer/collectives/group/connect.h"),
         ("cli/run/local_operator.cc", "operator/gang/gang_link.h"),
         ("tests/sim/sim_test.cc", "worker/agent/agent.h"),
         ("tests/sim/sim_test.cc", "tests/sim/network.h"),
@@ -48,7 +51,11 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
         ("operator/policy/decide.cc", "worker/topology/topology.h"),
         ("operator/policy/decide.cc", "operator/kube/views.h"),
         ("operator/gang/gang_link.cc", "operator/kube/watch/watch.h"),
-        ("cli/run.cc", "worker/agent/agent.h"),
+        ("cli/run/table.cc", "worker/agent/agent.h"),
+        ("worker/trainer/engine/mesh.cc", "worker/trainer/run/setup.h"),
+        ("worker/trainer/collectives/gloo/gloo.cc", "worker/trainer/collectives/nccl/nccl_comm.h"),
+        ("worker/ras/nccl_ras.cc", "worker/trainer/collectives/collectives.h"),
+        ("core/failure/failure.cc", "core/terms/members.h"),
         ("core/status/status.cc", "core/gang/messages.h"),
         ("core/failure/failure.cc", "core/model/spec.h"),
         ("core/plan/plan.cc", "tests/sim/network.h"),
@@ -60,3 +67,9 @@ def test_check_names_file_and_line_of_include_in_wrong_direction(tmp_path, path,
     code, output = check(tmp_path, path, included)
     assert code == 1
     assert output.startswith(f"{path}:3: ")
+
+
+def test_a_folder_without_a_floor_is_a_problem(tmp_path):
+    code, output = check(tmp_path, "cli/attic/old.cc", "base/result.h")
+    assert code == 1
+    assert output.startswith("cli/attic/old.cc:1: attic has no place in cli")

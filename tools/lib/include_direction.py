@@ -1,20 +1,23 @@
 """Checks who includes whom: include_direction.py FILE...
 
-Every folder may include only the folders that docs/internals/architecture.md puts above it. Prints each
-include that points the wrong way, and exits with 1 if there is one.
+A room is a part of the tree, such as core/plan or worker/trainer; ROOMS has what each may include. The
+folders inside a room stand on floors; FLOORS has them in order. Prints each include that points the
+wrong way and each folder without a place, and exits with 1 if there is one.
 """
 
 import pathlib
 import re
 import sys
 
-# Folder -> what it may include besides itself. The nearest folder of a file that stands here counts.
-RECORDS = {"core/failure", "core/text", "core/record"}
+# Room -> the rooms that it may include besides itself. The nearest room above a file counts.
+RECORDS = {"core/failure", "core/terms", "core/preflight", "core/text", "core/record"}
 CORE = {
     "core": set(),
     "core/failure": {"base", "core"},
+    "core/terms": {"base", "core", "core/failure"},
+    "core/preflight": {"base"},
     "core/text": {"base"},
-    "core/record": {"base", "core", "core/failure", "core/text"},
+    "core/record": {"base", "core", "core/failure", "core/terms", "core/preflight", "core/text"},
     "core/model": {"base", "core", *RECORDS},
     "core/plan": {"base", "core", *RECORDS, "core/model"},
     "core/validate": {"base", "core", *RECORDS, "core/model", "core/plan"},
@@ -22,7 +25,7 @@ CORE = {
     "core/gang": {"base", "core", *RECORDS},
 }
 BELOW = {"base", *CORE}
-ALLOWED = {
+ROOMS = {
     "base": set(),
     **CORE,
     "operator/kube": BELOW,
@@ -31,32 +34,95 @@ ALLOWED = {
     "operator/objects": BELOW | {"operator/kube"},
     "operator/controller": BELOW
     | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},
+    "worker/measure": {"base"},
     "worker/topology": BELOW,
     "worker/ras": {"base"},
-    "worker/place": BELOW,
+    "worker/place": {"base"},
     "worker/pmix": BELOW,
-    "worker/agent": BELOW | {"worker/topology", "worker/ras", "worker/place", "worker/pmix"},
+    "worker/agent": BELOW
+    | {"worker/measure", "worker/topology", "worker/ras", "worker/place", "worker/pmix"},
     "worker/trainer/collectives": BELOW | {"worker/ras"},
-    "worker/trainer": BELOW | {"worker/trainer/collectives", "worker/topology"},
+    "worker/trainer": BELOW | {"worker/trainer/collectives", "worker/topology", "worker/measure"},
     "cli": BELOW
     | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
+}
+# Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
+# in one tuple do not include each other. A program's main.cc may include its whole room.
+FLOORS = {
+    "worker/topology": (".", "plan", "binding"),
+    "worker/pmix": (".", "helper"),
+    "worker/trainer/collectives": ("cuda", ".", "store", ("gloo", "nccl"), "group"),
+    "worker/trainer": (
+        ("process", "data"),
+        "model",
+        ("checkpoint", "link"),
+        "engine",
+        "cuda/libraries",
+        "cuda/device",
+        "cuda",
+        ("cuda/check", "cuda/engine"),
+        "report",
+        "saving",
+        ("measure", "run"),
+        "generate",
+        "commands",
+        ".",
+    ),
+    "cli": (
+        ".",
+        ("programs", "job", "numa", "convert"),
+        ("machine", "run"),
+        "cluster",
+        "commands",
+    ),
 }
 # Not part of the product: these may include anything.
 OUTSIDE = ("tests/", "bench/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
-def folder_of(path):
-    """The folder of ALLOWED that `path` belongs to, or None."""
-    for parent in pathlib.PurePosixPath(path).parents:
-        if str(parent) in ALLOWED:
-            return str(parent)
+def place_of(path):
+    """(the room that `path` belongs to, its folder there), or (None, None)."""
+    folder = pathlib.PurePosixPath(path).parent
+    for parent in (folder, *folder.parents):
+        if str(parent) in ROOMS:
+            return str(parent), str(folder.relative_to(parent))
+    return None, None
+
+
+def floor_of(room, folder):
+    """The number of the floor in FLOORS, or None."""
+    for number, floor in enumerate(FLOORS[room]):
+        if folder == floor or (isinstance(floor, tuple) and folder in floor):
+            return number
+    return None
+
+
+def problem_of(path, target):
+    """What is wrong with including `target`, or None."""
+    (room, folder), (wanted, wanted_folder) = place_of(path), place_of(target)
+    if wanted not in {None, room} | ROOMS[room]:
+        allowed = ", ".join(sorted(ROOMS[room])) or "nothing but itself"
+        return (
+            f"{room} may not include {wanted} ({target}); it may include {allowed}. "
+            "Move what both need to a room above them"
+        )
+    if wanted != room or folder == wanted_folder or room not in FLOORS or path.endswith("/main.cc"):
+        return None
+    own, other = floor_of(room, folder), floor_of(room, wanted_folder)
+    if own is not None and other is not None and own <= other:
+        return (
+            f"{folder} may not include {wanted_folder} ({target}) inside {room}: "
+            "see FLOORS in tools/lib/include_direction.py"
+        )
     return None
 
 
 def problems(path, lines):
-    folder = folder_of(path)
+    room, folder = place_of(path)
     test = path.startswith(OUTSIDE)
+    if room in FLOORS and floor_of(room, folder) is None:
+        yield f"{path}:1: {folder} has no place in {room}: give it one in FLOORS of {__file__}"
     for number, line in enumerate(lines, start=1):
         match = INCLUDE.match(line)
         if not match:
@@ -67,12 +133,8 @@ def problems(path, lines):
             yield f'{where}: write the path from the repository root instead of "{target}"'
         elif target.startswith(OUTSIDE) and not test:
             yield f"{where}: {target} is of a test or benchmark, which the product may not include"
-        elif folder and (wanted := folder_of(target)) not in {None, folder} | ALLOWED[folder]:
-            allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing but itself"
-            yield (
-                f"{where}: {folder} may not include {wanted} ({target}); it may include {allowed}. "
-                "Move what both need to a folder above them"
-            )
+        elif room and (problem := problem_of(path, target)):
+            yield f"{where}: {problem}"
 
 
 def main(files):
