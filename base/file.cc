@@ -10,7 +10,7 @@
 #include <cstring>
 #include <functional>
 
-#include "base/crypto/uuid.h"
+#include "base/uuid.h"
 
 namespace lockstep {
 namespace {

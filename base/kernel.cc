@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <string>
+#include <system_error>
 #include <utility>
-
-#include "base/text/ascii.h"
 
 namespace lockstep {
 namespace {
@@ -18,13 +18,13 @@ constexpr std::pair<int, int> kOldest{5, 11};
 
 // "5.10.0-30-amd64" is {5, 10}; {0, 0} if it is no such text.
 std::pair<int, int> MajorAndMinor(std::string_view release) {
-  const size_t dot = release.find('.');
-  if (dot == std::string_view::npos) return {};
-  const std::string_view rest = release.substr(dot + 1);
-  const auto major = ParseNumber<int>(release.substr(0, dot));
-  const auto minor = ParseNumber<int>(rest.substr(0, rest.find_first_not_of("0123456789")));
-  if (!major || !minor) return {};
-  return {*major, *minor};
+  const char* end = release.data() + release.size();
+  int major = 0;
+  int minor = 0;
+  const auto [dot, no_major] = std::from_chars(release.data(), end, major);
+  if (no_major != std::errc() || dot == end || *dot != '.') return {};
+  const auto [rest, no_minor] = std::from_chars(dot + 1, end, minor);
+  return no_minor == std::errc() ? std::pair(major, minor) : std::pair(0, 0);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "core/text/problem.h"
 #include "core/text/text.h"
 #include "operator/kube/decode/decode.h"
-#include "operator/kube/paged_list.h"
+#include "operator/kube/watch/paged_list.h"
 
 namespace lockstep::cli {
 namespace {

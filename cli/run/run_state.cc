@@ -10,9 +10,9 @@
 #include <limits>
 #include <utility>
 
-#include "base/crypto/uuid.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/uuid.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"

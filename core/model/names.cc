@@ -1,6 +1,6 @@
 #include "core/model/names.h"
 
-#include "base/crypto/uuid.h"
+#include "base/uuid.h"
 
 namespace lockstep::core {
 namespace {

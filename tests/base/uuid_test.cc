@@ -1,4 +1,4 @@
-#include "base/crypto/uuid.h"
+#include "base/uuid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // UUIDs of RFC 9562: version 4 (random) and version 5 (of a name).
-#ifndef LOCKSTEP_BASE_CRYPTO_UUID_H_
-#define LOCKSTEP_BASE_CRYPTO_UUID_H_
+#ifndef LOCKSTEP_BASE_UUID_H_
+#define LOCKSTEP_BASE_UUID_H_
 
 #include <array>
 #include <cstdint>
@@ -28,4 +28,4 @@ struct Uuid {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_BASE_CRYPTO_UUID_H_
+#endif  // LOCKSTEP_BASE_UUID_H_
