@@ -72,7 +72,7 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   if (const core::Node* claims = core::WorkerClaims(job.spec)) {
     slim.spec.template_ = TemplateWithClaims(*claims);
   }
-  // An agent that has it may clear its /dev/shm (worker/agent/ranks/shared_memory.h).
+  // An agent that has it may clear its /dev/shm (worker/agent/storage/shared_memory.h).
   if (!MountsSharedMemory(job.spec)) slim.spec.shared_memory = job.spec.shared_memory;
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.

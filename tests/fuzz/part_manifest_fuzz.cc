@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "worker/agent/memory/part_folder.h"
+#include "worker/agent/files/part_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using lockstep::agent::PartEntry;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "worker/agent/ranks/progress_message.h"
+#include "worker/agent/rank_socket/progress_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using lockstep::agent::CommitQuestion;

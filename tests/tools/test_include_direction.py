@@ -46,7 +46,7 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
     [
         ("base/time.cc", "core/model/spec.h"),
         ("core/plan/plan.cc", "worker/agent/agent.h"),
-        ("worker/topology/binding/apply.cc", "worker/agent/ranks/guard.h"),
+        ("worker/topology/binding/apply.cc", "worker/agent/processes/guard.h"),
         ("worker/agent/agent.cc", "operator/kube/watch/watch.h"),
         ("operator/policy/decide.cc", "worker/topology/topology.h"),
         ("operator/policy/decide.cc", "operator/kube/views.h"),

@@ -25,8 +25,8 @@
 #include "worker/agent/far_end.h"
 #include "worker/agent/install.h"
 #include "worker/agent/measure/measure_child.h"
-#include "worker/agent/ranks/guard.h"
-#include "worker/agent/ranks/remote_shell.h"
+#include "worker/agent/processes/guard.h"
+#include "worker/agent/rank_socket/remote_shell.h"
 #include "worker/agent/spare.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "worker/agent/ranks/guard.h"
+#include "worker/agent/processes/guard.h"
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == lockstep::agent::kGuardArgument) {

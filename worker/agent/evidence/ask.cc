@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text/json.h"
 #include "base/unique_fd.h"
-#include "worker/agent/ranks/ask_agent.h"
+#include "worker/agent/rank_socket/ask_agent.h"
 
 namespace lockstep::agent {
 namespace {

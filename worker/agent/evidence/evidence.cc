@@ -12,7 +12,7 @@
 #include "core/gang/whereabouts.h"
 #include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/py_spy.h"
-#include "worker/agent/ranks/descendants.h"
+#include "worker/agent/processes/descendants.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {

@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/ask.h"
-#include "worker/agent/evidence/process_environment.h"
+#include "worker/agent/processes/process_environment.h"
 #include "worker/ras/nccl_ras.h"
 
 namespace lockstep::agent {

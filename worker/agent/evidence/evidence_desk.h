@@ -25,8 +25,8 @@
 #include "core/terms/generation.h"
 #include "worker/agent/evidence/evidence.h"
 #include "worker/agent/evidence/flight_files.h"
+#include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/log.h"
-#include "worker/agent/ranks/file_worker.h"
 
 namespace lockstep::agent {
 

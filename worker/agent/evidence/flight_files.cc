@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/text/ascii.h"
 #include "base/unique_fd.h"
-#include "worker/agent/evidence/process_environment.h"
+#include "worker/agent/processes/process_environment.h"
 
 namespace lockstep::agent {
 namespace {

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/free_port.h"
-#include "worker/agent/evidence/connections.h"
+#include "worker/agent/processes/connections.h"
 
 namespace lockstep::agent {
 

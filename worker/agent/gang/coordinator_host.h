@@ -20,12 +20,12 @@
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "core/gang/coordinator.h"
+#include "worker/agent/files/file_worker.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/gang/gang_port.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/gang_metrics.h"
-#include "worker/agent/ranks/checkpoint_volume.h"
-#include "worker/agent/ranks/file_worker.h"
+#include "worker/agent/storage/checkpoint_volume.h"
 
 namespace lockstep::agent {
 

@@ -9,11 +9,11 @@
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "core/plan/agent_config.h"
+#include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/console.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_files.h"
 #include "worker/agent/logs/log_pump.h"
-#include "worker/agent/ranks/file_worker.h"
 
 namespace lockstep::agent {
 

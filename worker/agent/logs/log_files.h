@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/lifetime.h"
+#include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_store.h"
-#include "worker/agent/ranks/file_worker.h"
 
 namespace lockstep::agent {
 

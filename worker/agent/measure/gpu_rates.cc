@@ -25,7 +25,7 @@
 #include "core/exit_codes.h"
 #include "core/plan/environment.h"
 #include "core/plan/trainer_command.h"
-#include "worker/agent/program.h"
+#include "worker/agent/processes/program.h"
 
 namespace lockstep::agent {
 namespace {

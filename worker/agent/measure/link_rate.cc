@@ -9,9 +9,9 @@
 #include <span>
 #include <utility>
 
-#include "base/crypto/uuid.h"
 #include "base/net/tcp.h"
 #include "base/text/ascii.h"
+#include "base/uuid.h"
 #include "worker/measure/measure.h"
 
 namespace lockstep::agent {

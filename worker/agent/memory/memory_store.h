@@ -25,8 +25,8 @@
 #include "base/lifetime.h"
 #include "base/result.h"
 #include "core/gang/member.h"
+#include "worker/agent/files/file_worker.h"
 #include "worker/agent/memory/part_fetch.h"
-#include "worker/agent/ranks/file_worker.h"
 
 namespace lockstep::agent {
 

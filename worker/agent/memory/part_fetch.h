@@ -24,7 +24,7 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "base/wake_timer.h"
-#include "worker/agent/memory/part_folder.h"
+#include "worker/agent/files/part_folder.h"
 
 namespace lockstep::agent {
 

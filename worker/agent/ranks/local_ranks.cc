@@ -17,12 +17,12 @@
 #include "core/failure/peer_loss.h"
 #include "core/failure/signals.h"
 #include "core/model/launch.h"
-#include "worker/agent/evidence/process_environment.h"
-#include "worker/agent/program.h"
-#include "worker/agent/ranks/checkpoint_volume.h"
-#include "worker/agent/ranks/compile_caches.h"
-#include "worker/agent/ranks/descendants.h"
-#include "worker/agent/ranks/launcher_folder.h"
+#include "worker/agent/processes/descendants.h"
+#include "worker/agent/processes/process_environment.h"
+#include "worker/agent/processes/program.h"
+#include "worker/agent/rank_socket/launcher_folder.h"
+#include "worker/agent/storage/checkpoint_volume.h"
+#include "worker/agent/storage/compile_caches.h"
 
 namespace lockstep::agent {
 

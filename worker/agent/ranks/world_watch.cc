@@ -8,8 +8,8 @@
 #include "core/model/launch.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
-#include "worker/agent/evidence/process_environment.h"
-#include "worker/agent/ranks/descendants.h"
+#include "worker/agent/processes/descendants.h"
+#include "worker/agent/processes/process_environment.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {

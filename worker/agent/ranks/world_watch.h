@@ -24,8 +24,8 @@
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "core/model/spec.h"
-#include "worker/agent/evidence/connections.h"
 #include "worker/agent/evidence/evidence.h"
+#include "worker/agent/processes/connections.h"
 
 namespace lockstep::agent {
 

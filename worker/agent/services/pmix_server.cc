@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "core/exit_codes.h"
-#include "worker/agent/evidence/death.h"
+#include "worker/agent/processes/death.h"
 
 namespace lockstep::agent {
 

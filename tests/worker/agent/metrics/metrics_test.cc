@@ -17,8 +17,8 @@
 #include "worker/agent/logs/log_pump.h"
 #include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/metrics/machine_metrics.h"
-#include "worker/agent/metrics/rank_metrics.h"
-#include "worker/agent/ranks/parked_ranks.h"
+#include "worker/agent/parked/parked_ranks.h"
+#include "worker/agent/ranks/rank_metrics.h"
 
 namespace lockstep::agent {
 namespace {

@@ -1,0 +1,82 @@
+#include "worker/agent/rank_socket/rejoin_desk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RejoinDeskTest : public testing::Test {
+ protected:
+  RejoinDeskTest() { desk_.BeginGeneration({1, 3}); }
+
+  std::vector<std::string> said_;
+  RejoinDesk desk_{
+      {.answer =
+           [this](RejoinDesk::ClientId client, const std::string& line) {
+             said_.push_back(std::to_string(client) + " " + line);
+           },
+       .can_keep = [](uint32_t rank) { return rank < 2; },
+       .on_rejoins =
+           [this](uint32_t rank, bool can) {
+             said_.push_back((can ? "can " : "cannot ") + std::to_string(rank));
+           },
+       .on_left = [this](uint32_t rank) { said_.push_back("left " + std::to_string(rank)); },
+       .kill = [this](uint32_t rank) { said_.push_back("kill " + std::to_string(rank)); }}};
+};
+
+TEST_F(RejoinDeskTest, ARankHearsOfTheEndAndThenOfTheNext) {
+  desk_.OnQuestion(7, RejoinQuestion{1, 10, "1-3"});
+  desk_.OnEnded({1});
+  desk_.OnQuestion(7, LeftQuestion{1, 11, "1-3"});
+  desk_.BeginGeneration({1, 4});
+  desk_.Tell(1, {{"MASTER_PORT", "29411"}, {"GONE", nullptr}});
+  EXPECT_THAT(said_, ElementsAre("can 1", "7 {\"ended\":\"1-3\",\"id\":10}\n", "left 1",
+                                 "7 {\"environment\":{\"GONE\":null,\"MASTER_PORT\":\"29411\"},"
+                                 "\"generation\":\"1-4\",\"id\":11}\n"));
+}
+
+TEST_F(RejoinDeskTest, OneThatAsksLateIsToldAtOnce) {
+  desk_.OnEnded({0});
+  desk_.OnQuestion(7, RejoinQuestion{0, 10, "1-3"});
+  EXPECT_THAT(said_, ElementsAre("7 {\"ended\":\"1-3\",\"id\":10}\n"));
+}
+
+TEST_F(RejoinDeskTest, WhatIsOfAnotherGenerationOrNoRankIsRefused) {
+  desk_.OnQuestion(7, RejoinQuestion{0, 1, "1-2"});
+  desk_.OnQuestion(7, RejoinQuestion{5, 2, "1-3"});
+  desk_.OnQuestion(7, LeftQuestion{0, 3, "1-3"});
+  ASSERT_EQ(said_.size(), 3U);
+  EXPECT_THAT(said_[0], HasSubstr("generation 1-2 is not the one that runs"));
+  EXPECT_THAT(said_[1], HasSubstr("no process of rank 5"));
+  EXPECT_THAT(said_[2], HasSubstr("rank 0 is not asked to leave"));
+}
+
+TEST_F(RejoinDeskTest, AnEndedConnectionTakesBackWhatItSaidAndEndsWhoWaits) {
+  desk_.OnQuestion(7, RejoinQuestion{0, 1, "1-3"});
+  desk_.OnQuestion(8, RejoinQuestion{1, 1, "1-3"});
+  desk_.OnClosed(7);
+  desk_.OnEnded({1});
+  desk_.OnQuestion(8, LeftQuestion{1, 2, "1-3"});
+  said_.clear();
+  desk_.OnClosed(7);
+  EXPECT_THAT(said_, IsEmpty());
+  desk_.OnClosed(8);
+  EXPECT_THAT(said_, ElementsAre("kill 1"));
+}
+
+TEST_F(RejoinDeskTest, WhoCannotBeToldOfItsGenerationIsKilled) {
+  desk_.BeginGeneration({1, 4});
+  desk_.Tell(1, Json::object());
+  EXPECT_THAT(said_, ElementsAre("kill 1"));
+}
+
+}  // namespace
+}  // namespace lockstep::agent

@@ -1,0 +1,62 @@
+// CommitDesk: checkpoints that this machine's ranks commit, to the job's volume or to memory. The
+// gang grants or refuses each; the answer goes to whoever asked, and says where the checkpoint is.
+// One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
+#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/gang/member.h"
+#include "worker/agent/memory/memory_store.h"
+#include "worker/agent/rank_socket/progress_message.h"
+#include "worker/agent/storage/checkpoint_volume.h"
+
+namespace lockstep::agent {
+
+class CommitDesk {
+ public:
+  using ClientId = uint64_t;
+
+  struct Handlers {
+    std::function<void(ClientId, const std::string& line)> answer;
+    std::function<core::Generation()> generation;  // the one at hand
+    // The gang is asked; OnAnswer follows.
+    std::function<void(uint64_t id)> on_commit;
+    // `problem`: why this machine cannot keep its part; "": it does.
+    std::function<void(uint64_t id, const std::string& name, std::string problem)> on_memory_commit;
+  };
+
+  // Of checkpoints on the volume and in memory; null: the job has none there. Both outlive this.
+  CommitDesk(const CheckpointVolume* volume, MemoryStore* memory, uint32_t machine,
+             Handlers handlers)
+      : volume_(volume), memory_(memory), machine_(machine), handlers_(std::move(handlers)) {}
+
+  void OnQuestion(ClientId client, const CommitQuestion& question);
+  void OnAnswer(const core::AnswerCommit& answer);
+
+ private:
+  struct Asked {
+    ClientId client = 0;
+    uint64_t id = 0;  // the process's
+    std::string name;
+    core::Generation generation;
+    bool memory = false;
+  };
+
+  void Take(uint64_t id);
+  void Grant(const Asked& asked, const core::AnswerCommit& answer);
+
+  const CheckpointVolume* volume_;
+  MemoryStore* memory_;
+  uint32_t machine_;
+  Handlers handlers_;
+  std::map<uint64_t, Asked> commits_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_

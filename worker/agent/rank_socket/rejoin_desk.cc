@@ -1,0 +1,71 @@
+#include "worker/agent/rank_socket/rejoin_desk.h"
+
+namespace lockstep::agent {
+
+// Those that lived on are told one by one; the rest of what was asked was of the last generation.
+void RejoinDesk::BeginGeneration(core::Generation generation) {
+  generation_ = generation.ToString();
+  rejoin_.clear();
+  ended_.clear();
+}
+
+void RejoinDesk::Tell(uint32_t rank, const Json& changes) {
+  const auto found = left_.extract(rank);
+  if (found.empty()) return handlers_.kill(rank);
+  handlers_.answer(found.mapped().client, NextAnswer(found.mapped().id, generation_, changes));
+}
+
+void RejoinDesk::OnEnded(const std::set<uint32_t>& spared) {
+  ended_ = spared;
+  for (const uint32_t rank : spared) End(rank);
+}
+
+void RejoinDesk::End(uint32_t rank) {
+  const auto found = rejoin_.extract(rank);
+  if (found.empty()) return;
+  handlers_.answer(found.mapped().client, EndedAnswer(found.mapped().id, generation_));
+}
+
+void RejoinDesk::OnQuestion(ClientId client, const RejoinQuestion& question) {
+  if (question.generation != generation_) {
+    return handlers_.answer(client, RejoinRefusal(question.id, "generation " + question.generation +
+                                                                   " is not the one that runs"));
+  }
+  if (!handlers_.can_keep(question.rank)) {
+    return handlers_.answer(
+        client, RejoinRefusal(question.id, "no process of rank " + std::to_string(question.rank) +
+                                               " can outlive a generation here: there is none, or "
+                                               "launchers and MPI start all anew"));
+  }
+  rejoin_[question.rank] = {client, question.id};
+  if (ended_.contains(question.rank)) return End(question.rank);
+  handlers_.on_rejoins(question.rank, true);
+}
+
+void RejoinDesk::OnQuestion(ClientId client, const LeftQuestion& question) {
+  if (question.generation != generation_ || !ended_.contains(question.rank)) {
+    return handlers_.answer(
+        client,
+        RejoinRefusal(question.id, "rank " + std::to_string(question.rank) +
+                                       " is not asked to leave generation " + question.generation));
+  }
+  left_[question.rank] = {client, question.id};
+  handlers_.on_left(question.rank);
+}
+
+std::set<uint32_t> RejoinDesk::TakeOf(Ranks& ranks, ClientId client) {
+  std::set<uint32_t> taken;
+  std::erase_if(ranks, [&](const auto& entry) {
+    const bool its = entry.second.client == client;
+    if (its) taken.insert(entry.first);
+    return its;
+  });
+  return taken;
+}
+
+void RejoinDesk::OnClosed(ClientId client) {
+  for (const uint32_t rank : TakeOf(rejoin_, client)) handlers_.on_rejoins(rank, false);
+  for (const uint32_t rank : TakeOf(left_, client)) handlers_.kill(rank);
+}
+
+}  // namespace lockstep::agent

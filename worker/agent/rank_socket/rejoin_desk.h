@@ -1,0 +1,66 @@
+// RejoinDesk: this machine's ranks that can take part in the generation after the one that they are
+// in (docs/reference/protocol.md): which asked to hear of its end, which left it and wait for the
+// next. A rank that asks is spared by the member when its generation ends for another's death.
+//
+// What it hears of others than this machine's ranks of the generation at hand it refuses. One
+// thread.
+#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
+#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/terms/generation.h"
+#include "worker/agent/rank_socket/progress_message.h"
+
+namespace lockstep::agent {
+
+class RejoinDesk {
+ public:
+  using ClientId = uint64_t;
+
+  struct Handlers {
+    std::function<void(ClientId, const std::string& line)> answer;
+    std::function<bool(uint32_t rank)> can_keep;
+    std::function<void(uint32_t rank, bool can)> on_rejoins;
+    std::function<void(uint32_t rank)> on_left;
+    // It waits for the next generation, and can't be told of it any more.
+    std::function<void(uint32_t rank)> kill;
+  };
+
+  explicit RejoinDesk(Handlers handlers) : handlers_(std::move(handlers)) {}
+
+  void BeginGeneration(core::Generation generation);
+  // A rank that lived on is one of the generation.
+  void Tell(uint32_t rank, const Json& changes);
+  // Its generation ends, and these live on, as it seems.
+  void OnEnded(const std::set<uint32_t>& spared);
+
+  void OnQuestion(ClientId client, const RejoinQuestion& question);
+  void OnQuestion(ClientId client, const LeftQuestion& question);
+  void OnClosed(ClientId client);
+
+ private:
+  struct Asked {
+    ClientId client = 0;
+    uint64_t id = 0;
+  };
+  using Ranks = std::map<uint32_t, Asked>;
+
+  // The rank whose question stands there by this client, which is taken away.
+  static std::set<uint32_t> TakeOf(Ranks& ranks, ClientId client);
+  void End(uint32_t rank);
+
+  Handlers handlers_;
+  std::string generation_;
+  Ranks rejoin_;              // to be told of the end
+  Ranks left_;                // to be told of the next
+  std::set<uint32_t> ended_;  // ranks that are spared
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
