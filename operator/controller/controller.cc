@@ -12,7 +12,7 @@
 #include "operator/controller/observe_pod.h"
 #include "operator/controller/snapshot_builder.h"
 #include "operator/kube/api.h"
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
 #include "operator/policy/decide.h"
 #include "operator/policy/policies.h"
 

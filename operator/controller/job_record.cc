@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "core/validate/validate.h"
 #include "operator/kube/decode/decode.h"
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
 #include "operator/objects/key_secret.h"
 
 namespace lockstep::control {

@@ -1,7 +1,7 @@
 #include "operator/controller/job_store.h"
 
 #include "operator/controller/observe_pod.h"
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
 
 namespace lockstep::control {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "operator/controller/job_figures.h"
 #include "operator/controller/job_record.h"
-#include "operator/controller/metrics/job_figures.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::control {

@@ -9,8 +9,8 @@
 #include "core/model/names.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
-#include "operator/kube/paged_list.h"
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
+#include "operator/kube/watch/paged_list.h"
 #include "operator/objects/endpoint_slice.h"
 
 namespace lockstep::control {

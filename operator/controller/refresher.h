@@ -14,8 +14,8 @@
 #include "operator/controller/caches.h"
 #include "operator/controller/job_budget.h"
 #include "operator/kube/client.h"
-#include "operator/kube/paged_list.h"
 #include "operator/kube/views.h"
+#include "operator/kube/watch/paged_list.h"
 
 namespace lockstep::control {
 

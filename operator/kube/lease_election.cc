@@ -11,8 +11,8 @@
 #include "base/thread.h"
 #include "base/wall_time.h"
 #include "operator/kube/http/transport.h"
+#include "operator/kube/inbox.h"
 #include "operator/kube/lease_loop.h"
-#include "operator/kube/watch/inbox.h"
 
 namespace lockstep::kube {
 

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "base/backoff.h"
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
 
 namespace lockstep::kube {
 namespace {

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "operator/kube/resource_version.h"
 #include "operator/kube/views.h"
-#include "operator/kube/watch/resource_version.h"
 #include "operator/kube/watch/watch.h"
 
 namespace lockstep::kube {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "operator/kube/http/transport.h"
-#include "operator/kube/watch/inbox.h"
+#include "operator/kube/inbox.h"
 #include "operator/kube/watch/watch_loop.h"
 
 namespace lockstep::kube {

@@ -1,4 +1,4 @@
-#include "operator/controller/metrics/job_figures.h"
+#include "operator/controller/job_figures.h"
 
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>

@@ -1,4 +1,4 @@
-#include "operator/kube/paged_list.h"
+#include "operator/kube/watch/paged_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/resource_version.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "operator/controller/metrics/job_figures.h"
+#include "operator/controller/job_figures.h"
 
 #include "base/text/enum_names.h"
 #include "core/failure/failure.h"

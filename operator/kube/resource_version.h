@@ -1,8 +1,8 @@
 // Resource versions are numbers of any length in decimal, and may be compared within one resource
 // (KEP-5504). A server that hands out anything else is still served: nothing is then known of
 // order.
-#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_RESOURCE_VERSION_H_
-#define LOCKSTEP_OPERATOR_KUBE_WATCH_RESOURCE_VERSION_H_
+#ifndef LOCKSTEP_OPERATOR_KUBE_RESOURCE_VERSION_H_
+#define LOCKSTEP_OPERATOR_KUBE_RESOURCE_VERSION_H_
 
 #include <compare>
 #include <optional>
@@ -21,4 +21,4 @@ bool Covers(std::string_view seen, std::string_view written);
 
 }  // namespace lockstep::kube
 
-#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_RESOURCE_VERSION_H_
+#endif  // LOCKSTEP_OPERATOR_KUBE_RESOURCE_VERSION_H_

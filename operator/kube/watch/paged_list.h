@@ -8,8 +8,8 @@
 //
 // All pages are of one version. Where a page is too large, it is asked for in smaller ones; where
 // the server has forgotten that version (410), the list begins anew.
-#ifndef LOCKSTEP_OPERATOR_KUBE_PAGED_LIST_H_
-#define LOCKSTEP_OPERATOR_KUBE_PAGED_LIST_H_
+#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_PAGED_LIST_H_
+#define LOCKSTEP_OPERATOR_KUBE_WATCH_PAGED_LIST_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -99,4 +99,4 @@ class PagedList {
 
 }  // namespace lockstep::kube
 
-#endif  // LOCKSTEP_OPERATOR_KUBE_PAGED_LIST_H_
+#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_PAGED_LIST_H_

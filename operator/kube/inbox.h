@@ -1,8 +1,8 @@
 // Inbox: passes the results of one request from a transport's threads to the thread that waits for
 // them. Requests are numbered, so that late results of an abandoned request are dropped. Hold it by
 // shared_ptr: it must outlive the last answer.
-#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_INBOX_H_
-#define LOCKSTEP_OPERATOR_KUBE_WATCH_INBOX_H_
+#ifndef LOCKSTEP_OPERATOR_KUBE_INBOX_H_
+#define LOCKSTEP_OPERATOR_KUBE_INBOX_H_
 
 #include <algorithm>
 #include <condition_variable>
@@ -77,4 +77,4 @@ class Inbox {
 
 }  // namespace lockstep::kube
 
-#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_INBOX_H_
+#endif  // LOCKSTEP_OPERATOR_KUBE_INBOX_H_

@@ -1,6 +1,6 @@
 // JobFigures: what the jobs' statuses mean for the operator's metrics.
-#ifndef LOCKSTEP_OPERATOR_CONTROLLER_METRICS_JOB_FIGURES_H_
-#define LOCKSTEP_OPERATOR_CONTROLLER_METRICS_JOB_FIGURES_H_
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_JOB_FIGURES_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_JOB_FIGURES_H_
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -40,4 +40,4 @@ class JobFigures {
 
 }  // namespace lockstep::control
 
-#endif  // LOCKSTEP_OPERATOR_CONTROLLER_METRICS_JOB_FIGURES_H_
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_JOB_FIGURES_H_
