@@ -54,6 +54,8 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
         ("cli/run/table.cc", "worker/agent/agent.h"),
         ("worker/trainer/engine/mesh.cc", "worker/trainer/run/setup.h"),
         ("worker/trainer/collectives/gloo/gloo.cc", "worker/trainer/collectives/nccl/nccl_comm.h"),
+        ("worker/agent/logs/log_files.h", "worker/agent/ranks/local_ranks.h"),
+        ("base/text/ascii.h", "base/net/connection.h"),
         ("worker/ras/nccl_ras.cc", "worker/trainer/collectives/collectives.h"),
         ("core/failure/failure.cc", "core/terms/members.h"),
         ("core/status/status.cc", "core/gang/messages.h"),

@@ -49,6 +49,22 @@ ROOMS = {
 # Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
 # in one tuple do not include each other. A program's main.cc may include its whole room.
 FLOORS = {
+    "base": (".", ("text", "crypto"), ("net", "man"), "http"),
+    "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
+    "operator/controller": ("metrics", "."),
+    "worker/agent": (
+        ("processes", "files"),
+        "metrics",
+        "logs",
+        ("memory", "services", "parked"),
+        "storage",
+        "rank_socket",
+        "evidence",
+        "ranks",
+        ("gang", "http"),
+        "measure",
+        ".",
+    ),
     "worker/topology": (".", "plan", "binding"),
     "worker/pmix": (".", "helper"),
     "worker/trainer/collectives": ("cuda", ".", "store", ("gloo", "nccl"), "group"),
