@@ -6,6 +6,7 @@
 
 #include "cli/convert/launcher_options.h"
 #include "core/plan/environment.h"
+#include "core/plan/mpirun_options.h"
 
 namespace lockstep::convert {
 namespace {
@@ -22,81 +23,91 @@ constexpr std::string_view kDebugger = "`kubectl lockstep debug` shows where eve
 constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
 constexpr std::string_view kNoInput = "no rank reads standard input.";
 
-constexpr auto kMpirun = std::to_array<KnownOption>({
-    {"np n c", 1, kUsed},
-    {"npernode N ppn perhost ranks-per-node", 1, kUsed},
-    {"map-by", 1, kUsed},
-    {"host H hosts", 1, kUsed},
-    {"hostfile machinefile f default-hostfile", 1, kUsed},
-    {"gpus-per-proc", 1, kUsed},
-    {"x", 1, kUsed},
-    {"env genv", kVariable, kUsed},
-    {"wdir wd", 1, kUsed},
-    {"genvlist envlist", 1, "the environment of a job stands in its env; write them there."},
-    {"genvall envall genvnone envnone", 0, kNothing},
-    {"mca gmca", 2, kUsed},
-    {"pmca prtemca", 2, kUsed},
-    {"tune am personality membind memory-alloc-kinds", 1, kOfMpirun},
-    {"prefix", 1, "the program and its libraries stand in the image."},
-    {"path", 1, "the program and its libraries stand in the image."},
-    {"bind-to", 1, kOfMpirun},
-    {"rank-by", 1, kOfMpirun},
-    {"bynode", 0, kOfMpirun},
-    {"byslot bycore", 0, kNothing},
-    {"bind-to-core bind-to-socket bind-to-none", 0, kOfMpirun},
-    {"cpus-per-proc cpus-per-rank", 1, "write resourcesPerProcess.cpu."},
-    {"npersocket ppr", 1, kPerPlace, true},
-    {"rr grr nolocal skip-launch-node", 0, kPerPlace, true},
-    {"rankmap", 1, kPerPlace, true},
-    {"cpu-set cpu-list", 1, kOfMpirun},
-    {"report-bindings display-map display-allocation display-devel-map display-devel-allocation "
-     "display-diffable-map display-topo show-progress get-stack-traces report-state-on-timeout "
-     "report-child-jobs-separately index-argv-by-rank profile",
-     0, kOfMpirun},
-    {"display report-pid report-uri report-events", 1, kOfMpirun},
-    {"set-cwd-to-session-dir", 0, "a rank begins in workingDir, and has a TMPDIR of its own."},
-    {"do-not-launch", 0, kNotHere},
-    {"max-vm-size", 1, kOwnNodes},
-    {"order-nodes", 1, kOwnNodes},
-    {"rankfile rf", 1, kPerPlace, true},
-    {"oversubscribe nooversubscribe use-hwthread-cpus", 0, kNothing},
-    {"allow-run-as-root", 0, kNothing},
-    {"tag-output timestamp-output merge-stderr-to-stdout prepend-rank l q quiet v verbose d", 0,
-     kNothing},
-    {"output-filename outfile-pattern output errfile-pattern", 1, kOutput},
-    {"xml", 0, kOutput},
-    {"prepend-pattern xml-file xterm", 1, kOutput},
-    {"stdin", 1, kNoInput},
-    {"s", kRanksMayFollow, kNoInput},
-    {"timeout", 1, "write activeDeadlineSeconds."},
-    {"bootstrap launcher rmk", 1, kNoNetwork},
-    {"bootstrap-exec launcher-exec", 1, kNoNetwork},
-    {"iface nameserver ompi-server", 1, kNoNetwork},
-    {"plm-rsh-agent launch-agent hnp", 1, kNoNetwork},
-    {"enable-x disable-x pmi-port fwd-mpirun-port do-not-resolve disable-hostname-propagation dvm "
-     "hybrid-hosts enable-instant-on-support use-regexp",
-     0, kNoNetwork},
-    {"novm noprefix", 0, kNothing},
-    {"debug debug-devel debug-daemons debug-daemons-file tv leave-session-attached "
-     "output-proctable",
-     0, kDebugger},
-    {"debugger", 1, kDebugger},
-    {"disable-recovery", 0, kNothing},
-    {"disable-auto-cleanup enable-recovery continuous", 0,
-     "when a rank dies the whole gang restarts in place (failurePolicy)."},
-    {"max-restarts", 1, "write failurePolicy.maxRestarts, which counts the job's restarts."},
-    {"configfile app", 1, "several programs in one job are not there: one TrainingJob each.", true},
-    {"preload-files preload-file-dest-dir cartofile cf", 1,
-     "files stand in the image or on volumes."},
-    {"preload-binary", 0, "the program stands in the image."},
-    {"pernode", 0, kUsed},
-    {"usize universe-size", 1, kOfMpirun},
-    {"localhost", 1, kNothing},
-    {"demux topolib", 1, kNothing},
-    {"localroot", 0, kNothing},
-    {"info version V help h", 0, kNothing},
-    {"print-rank-map print-all-exitcodes", 0, kOfMpirun},
+// What becomes of each option of core::kMpirunOptions, by its first name, in that table's order.
+struct Note {
+  std::string_view name;
+  std::string_view remark;
+  bool sizes = false;
+};
+constexpr auto kNotes = std::to_array<Note>({
+    {"np", kUsed},
+    {"npernode", kUsed},
+    {"map-by", kUsed},
+    {"host", kUsed},
+    {"hostfile", kUsed},
+    {"gpus-per-proc", kUsed},
+    {"x", kUsed},
+    {"env", kUsed},
+    {"wdir", kUsed},
+    {"genvlist", "the environment of a job stands in its env; write them there."},
+    {"genvall", kNothing},
+    {"mca", kUsed},
+    {"pmca", kUsed},
+    {"tune", kOfMpirun},
+    {"prefix", "the program and its libraries stand in the image."},
+    {"path", "the program and its libraries stand in the image."},
+    {"bind-to", kOfMpirun},
+    {"rank-by", kOfMpirun},
+    {"bynode", kOfMpirun},
+    {"byslot", kNothing},
+    {"bind-to-core", kOfMpirun},
+    {"cpus-per-proc", "write resourcesPerProcess.cpu."},
+    {"npersocket", kPerPlace, true},
+    {"rr", kPerPlace, true},
+    {"rankmap", kPerPlace, true},
+    {"cpu-set", kOfMpirun},
+    {"report-bindings", kOfMpirun},
+    {"display", kOfMpirun},
+    {"set-cwd-to-session-dir", "a rank begins in workingDir, and has a TMPDIR of its own."},
+    {"do-not-launch", kNotHere},
+    {"max-vm-size", kOwnNodes},
+    {"order-nodes", kOwnNodes},
+    {"rankfile", kPerPlace, true},
+    {"oversubscribe", kNothing},
+    {"allow-run-as-root", kNothing},
+    {"tag-output", kNothing},
+    {"output-filename", kOutput},
+    {"xml", kOutput},
+    {"prepend-pattern", kOutput},
+    {"stdin", kNoInput},
+    {"s", kNoInput},
+    {"timeout", "write activeDeadlineSeconds."},
+    {"bootstrap", kNoNetwork},
+    {"bootstrap-exec", kNoNetwork},
+    {"iface", kNoNetwork},
+    {"plm-rsh-agent", kNoNetwork},
+    {"enable-x", kNoNetwork},
+    {"novm", kNothing},
+    {"debug", kDebugger},
+    {"debugger", kDebugger},
+    {"disable-recovery", kNothing},
+    {"disable-auto-cleanup", "when a rank dies the whole gang restarts in place (failurePolicy)."},
+    {"max-restarts", "write failurePolicy.maxRestarts, which counts the job's restarts."},
+    {"configfile", "several programs in one job are not there: one TrainingJob each.", true},
+    {"preload-files", "files stand in the image or on volumes."},
+    {"preload-binary", "the program stands in the image."},
+    {"pernode", kUsed},
+    {"usize", kOfMpirun},
+    {"localhost", kNothing},
+    {"demux", kNothing},
+    {"localroot", kNothing},
+    {"info", kNothing},
+    {"print-rank-map", kOfMpirun},
+    {"omca", kOfMpirun},
+    {"runtime-options", kOfMpirun},
 });
+
+consteval auto MpirunOptions() {
+  static_assert(kNotes.size() == core::kMpirunOptions.size(), "an option has no note");
+  std::array<KnownOption, kNotes.size()> known{};
+  for (size_t i = 0; i < kNotes.size(); ++i) {
+    const core::MpirunOption& option = core::kMpirunOptions[i];
+    if (kNotes[i].name != option.name()) throw "a note stands beside another option";
+    known[i] = {option.names, option.values, kNotes[i].remark, kNotes[i].sizes};
+  }
+  return known;
+}
+constexpr auto kMpirun = MpirunOptions();
 
 constexpr auto kHorovodrun = std::to_array<KnownOption>({
     {"np num-proc", 1, kUsed},

@@ -4,6 +4,7 @@
 
 #include "cli/convert/script.h"
 #include "core/plan/environment.h"
+#include "core/plan/mpirun_options.h"
 
 namespace lockstep::convert {
 namespace {
@@ -134,21 +135,9 @@ class Reader {
     return !argparse || word.size() < 2 || word[0] != '-' || ParseNumber<int64_t>(word);
   }
 
-  // Whether the next word is one rank, some ranks (0,2-4), all or none.
-  bool RanksFollow() const {
-    const std::string_view next = at_ < words_.size() ? words_[at_] : std::string_view();
-    return IsOneOf(next, {"all", "none"}) ||
-           (!next.empty() && next.find_first_not_of("0123456789,-") == std::string_view::npos);
-  }
-
-  int WordsOf(const KnownOption& known) const {
-    if (known.values == kRanksMayFollow) return RanksFollow() ? 1 : 0;
-    if (known.values != kVariable) return known.values;
-    return at_ < words_.size() && AssignedName(words_[at_]) > 0 ? 1 : 2;
-  }
-
   bool TakeWords(const KnownOption& known, const std::string& said) {
-    const int values = WordsOf(known);
+    const int values =
+        core::WordsThatFollow(known.values, at_ < words_.size() ? words_[at_] : std::string_view());
     std::string value;
     for (int i = 0; i < values; ++i) {
       if (at_ == words_.size() || !IsValue(words_[at_])) {

@@ -40,10 +40,6 @@ inline constexpr std::string_view kNothing = "";  // has no meaning here: droppe
 
 // KnownOption::values of one that has a value only where it is attached: -K1, --exclusive=user.
 inline constexpr int kAttached = -1;
-// KnownOption::values of -s: ranks follow in Intel MPI (--stdin), none in Open MPI.
-inline constexpr int kRanksMayFollow = -2;
-// NAME VALUE or NAME=VALUE: -genv A b, -genv A=b.
-inline constexpr int kVariable = -3;
 
 // Why options are dropped, where several launchers have them.
 inline constexpr std::string_view kBinding =
@@ -60,7 +56,7 @@ inline constexpr std::string_view kNotHere = "nothing here is like it.";
 
 struct KnownOption {
   std::string_view names;   // without dashes, blanks between them; the first is Option::name
-  int values;               // words that follow, 0 to 2, or one of the above
+  int values;               // words that follow, 0 to 2, kAttached, or as in mpirun_options.h
   std::string_view remark;  // kUsed, kNothing, or the end of "--name value is not carried over: "
   bool sizes = false;       // may decide how many processes run: its remark is a warning
 };

@@ -219,19 +219,7 @@ class Splitter {
 
 Script ReadScript(std::string_view text) { return Splitter(text).Split(); }
 
-size_t AssignedName(std::string_view word) {
-  constexpr size_t kLongest = 256;
-  size_t length = 0;
-  while (length < std::min(word.size(), kLongest) && IsNameCharacter(word[length])) ++length;
-  const bool is_name = length > 0 && !IsDigit(word[0]);
-  return is_name && length < word.size() && word[length] == '=' ? length : 0;
-}
-
 bool IsShellBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-bool IsNameCharacter(char c) {
-  return IsDigit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 size_t EndOfQuoted(std::string_view text, size_t at, int depth) {
   constexpr int kDeepest = 50;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/shell_name.h"
 #include "core/text/problem.h"
 
 namespace lockstep::convert {
@@ -70,11 +71,7 @@ class Expander {
   size_t budget_ = 4U << 20;  // bytes of values that may still be inserted
 };
 
-// Letters, digits and _, of which names of variables are made.
-bool IsNameCharacter(char c);
 bool IsShellBlank(char c);
-// The length of NAME in a word NAME=...; 0 where it is none.
-size_t AssignedName(std::string_view word);
 
 // Where the quote, ${...}, $(...), `...` or (...) that begins at `at` ends; npos where it doesn't,
 // or holds others more than 50 deep.

@@ -1,7 +1,6 @@
 #include "core/plan/mpirun.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,43 +8,10 @@
 
 #include "base/text/ascii.h"
 #include "core/model/names.h"
+#include "core/plan/mpirun_options.h"
 
 namespace lockstep::core {
 namespace {
-
-enum class What : uint8_t { kRanks, kPerMachine, kMapBy, kHosts, kOther };
-
-struct Option {
-  std::string_view names;  // without dashes, blanks around each
-  int values;              // words that follow
-  What what = What::kOther;
-};
-constexpr auto kOptions = std::to_array<Option>({
-    {" np n c ", 1, What::kRanks},
-    {" npernode N ppn perhost ranks-per-node ", 1, What::kPerMachine},
-    {" map-by ", 1, What::kMapBy},
-    {" host H hosts ", 1, What::kHosts},
-    {" mca gmca pmca omca pmixmca prtemca env genv ", 2},
-    {" hostfile machinefile f x wdir wd genvlist envlist tune am prefix path bind-to rank-by "
-     "cpus-per-proc cpus-per-rank cpu-set cpu-list display rankfile rf output-filename "
-     "outfile-pattern output errfile-pattern stdin s timeout bootstrap launcher rmk bootstrap-exec "
-     "launcher-exec iface plm-rsh-agent runtime-options personality ",
-     1},
-    {" genvall envall genvnone envnone bynode byslot bycore bind-to-core bind-to-socket "
-     "bind-to-none report-bindings display-map display-allocation display-devel-map oversubscribe "
-     "nooversubscribe use-hwthread-cpus allow-run-as-root tag-output timestamp-output "
-     "merge-stderr-to-stdout prepend-rank l q quiet v verbose d xml novm disable-auto-cleanup "
-     "enable-recovery continuous ",
-     0},
-});
-
-const Option* Find(std::string_view name) {
-  const std::string wanted = " " + std::string(name) + " ";
-  const auto found = std::ranges::find_if(kOptions, [&](const Option& option) {
-    return option.names.find(wanted) != std::string_view::npos;
-  });
-  return found == kOptions.end() ? nullptr : &*found;
-}
 
 // The options for one program. An mpirun line lists several programs, with `:` between them.
 struct Said {
@@ -55,16 +21,17 @@ struct Said {
   std::string hosts;
 };
 
-void Take(const Option& option, const std::string& name, const std::string& value, Said* said) {
-  switch (option.what) {
-    case What::kRanks:
+void Take(const MpirunOption& option, const std::string& name, const std::string& value,
+          Said* said) {
+  switch (option.meaning) {
+    case MpirunMeaning::kRanks:
       said->ranks = ParseNumber<int64_t>(value);
       return;
-    case What::kPerMachine:
+    case MpirunMeaning::kPerMachine:
       said->per_machine = ParseNumber<int64_t>(value);
       said->per_machine_by = name + " " + value;
       return;
-    case What::kMapBy: {
+    case MpirunMeaning::kMapBy: {
       constexpr std::string_view kPrefix = "ppr:";
       const size_t end = value.find(':', kPrefix.size());
       if (!value.starts_with(kPrefix) || end == std::string::npos) return;
@@ -73,10 +40,10 @@ void Take(const Option& option, const std::string& name, const std::string& valu
       said->per_machine_by = name + " " + value;
       return;
     }
-    case What::kHosts:
+    case MpirunMeaning::kHosts:
       said->hosts = value;
       return;
-    case What::kOther:
+    case MpirunMeaning::kOther:
       return;
   }
 }
@@ -88,14 +55,11 @@ Said Read(std::span<const std::string> words) {
     const size_t dashes = words[i].starts_with("--") ? 2 : 1;
     const size_t equals = words[i].find('=');
     const std::string name = words[i].substr(0, equals);
-    const Option* option = Find(std::string_view(name).substr(dashes));
+    const MpirunOption* option = FindMpirunOption(std::string_view(name).substr(dashes));
     if (option == nullptr) break;
     const bool joined = equals != std::string::npos;
-    size_t values = joined ? 0 : static_cast<size_t>(option->values);
-    // -genv NAME=VALUE is -genv NAME VALUE.
-    if (values == 2 && i + 1 < words.size() && words[i + 1].find('=') != std::string::npos) {
-      values = 1;
-    }
+    const std::string_view next = i + 1 < words.size() ? words[i + 1] : std::string_view();
+    const size_t values = joined ? 0 : static_cast<size_t>(WordsThatFollow(option->values, next));
     if (i + values >= words.size()) break;
     if (option->values == 1) {
       Take(*option, name, joined ? words[i].substr(equals + 1) : words[i + 1], &said);

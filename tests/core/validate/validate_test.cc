@@ -569,6 +569,7 @@ TEST(Validate, RefusesAnMpirunWhoseWorldIsNotTheJobs) {
            {"[mpiexec, -n, \"8\", a]", "would start 8 of the 4"},
            {"[mpiexec, -genv, A=b, -n, \"8\", a]", "would start 8 of the 4"},
            {"[env, -u, X, mpirun, --np=2, a]", "write -np 4"},
+           {"[mpirun, --debug-daemons, -pernode, -np, \"2\", a]", "write -np 4"},
            {"[mpirun, -np, \"2\", a, \":\", -np, \"1\", b]", "would start 3 of the 4"},
            {"[mpirun, --mca, btl, tcp, -x, A, --map-by, \"ppr:1:node:pe=2\", a]",
             "mpirun's --map-by ppr:1:node:pe=2 and processesPerMachine: 2 must be the same"},
