@@ -5,6 +5,7 @@
 
 #include "core/gang/coordinator.h"
 #include "core/model/names.h"
+#include "operator/gang/agent_requests.h"
 
 namespace lockstep::gang {
 namespace {

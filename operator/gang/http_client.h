@@ -5,25 +5,26 @@
 //   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7), [](auto answer) { ...
 //   });
 //
-// Sizes are limited as in http_answer.h. A request has one deadline, and a shorter one until the
-// handshake is done. The callback comes exactly once, never from within Ask, and may destroy the
-// client; after Drop or the destructor it does not come. One thread.
+// An answer has a body of at most kMaxStatusBody. A request has one deadline, and a shorter one
+// until the handshake is done. The callback comes exactly once, never from within Ask, and may
+// destroy the client; after Drop or the destructor it does not come. One thread.
 #ifndef LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
 #define LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
 
-#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/crypto/hkdf.h"
 #include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
+#include "base/http/http_answer.h"
+#include "base/net/connection.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/unique_fd.h"
-#include "operator/gang/http_answer.h"
 
 namespace lockstep::gang {
 
@@ -31,7 +32,7 @@ inline constexpr Duration kReachPatience = seconds(2);  // from connect to the e
 
 class HttpClient {
  public:
-  // Unavailable, Timeout, Denied (another key), Invalid or TooLarge (an answer that isn't read).
+  // Unavailable (also with another key), Timeout, Invalid or TooLarge (an answer that isn't read).
   using OnAnswer = std::function<void(Result<HttpAnswer>)>;
 
   HttpClient(EventLoop* loop, const Key& key, std::string identity)
@@ -48,14 +49,11 @@ class HttpClient {
 
  private:
   void Begin();
-  void OnTimer();
-  void OnReady();
   Status Connect();
-  Status FinishConnecting();
-  Status Step(std::optional<HttpAnswer>* answer);
-  Status SendSome();
-  Status ReceiveSome();
-  void Close();
+  void Send();
+  void OnData(std::string_view bytes);
+  void OnClose(const std::string& reason);
+  void OnTimer();
   void Finish(Result<HttpAnswer> answer);
 
   EventLoop* loop_;
@@ -66,12 +64,10 @@ class HttpClient {
   Time deadline_ = kNever;
   TimerId timer_ = 0;
   OnAnswer on_answer_;
-  bool sent_ = false;    // the request was given to TLS
+  bool sent_ = false;    // the request was given to the connection
   bool reused_ = false;  // the connection served another request before
-  bool ended_ = false;   // by the peer
-  UniqueFd fd_;
-  std::optional<TlsPskContext> tls_;  // both once connected
-  std::optional<TlsSession> session_;
+  std::optional<TlsPskContext> tls_;
+  std::unique_ptr<Connection> connection_;  // of tls_
   std::string received_;
 };
 

@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/http/http_answer.h"
 #include "core/gang/status_api.h"
-#include "operator/gang/http_answer.h"
 
 namespace {
 
-using lockstep::gang::HttpAnswer;
-using lockstep::gang::ParseHttpAnswer;
+using lockstep::HttpAnswer;
+using lockstep::ParseHttpAnswer;
 
 // All that was read, as one text; parsed anew after every `step` bytes.
 std::string Read(const std::string& bytes, size_t step) {
@@ -21,7 +21,8 @@ std::string Read(const std::string& bytes, size_t step) {
     while (true) {
       size_t used = 0;
       bool keep_alive = false;
-      const auto answer = ParseHttpAnswer(buffer, &used, &keep_alive);
+      const auto answer =
+          ParseHttpAnswer(buffer, lockstep::core::kMaxStatusBody, &used, &keep_alive);
       if (!answer.ok()) return seen + "!";
       if (!answer->has_value()) break;
       const HttpAnswer& got = **answer;

@@ -10,17 +10,9 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/text/ascii.h"
+#include "base/http/http_answer.h"
 
 namespace lockstep::agent {
-
-namespace {
-
-constexpr std::string_view kHeadEnd = "\r\n\r\n";
-constexpr std::string_view kLength = "Content-Length: ";
-constexpr size_t kMaxAnswer = kMaxManifestText;
-
-}  // namespace
 
 PartFetch::PartFetch(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
                      std::string part, std::string folder, Handlers handlers)
@@ -54,30 +46,22 @@ void PartFetch::Ask() {
   connection_->Write("GET " + target + " HTTP/1.1\r\nHost: lockstep\r\n\r\n");
 }
 
-// The answers are this same program's, and hold what it always writes.
 void PartFetch::OnData(std::string_view bytes) {
   if (ended_) return;
   received_.append(bytes);
-  const size_t head = received_.find(kHeadEnd);
-  if (head == std::string::npos && received_.size() <= kMaxAnswer) return;
-  const std::string_view text = std::string_view(received_).substr(0, head);
-  const size_t at = text.find(kLength);
-  std::optional<size_t> length;
-  if (head != std::string::npos && at != std::string_view::npos) {
-    const std::string_view rest = text.substr(at + kLength.size());
-    length = ParseNumber<size_t>(rest.substr(0, rest.find('\r')));
-  }
-  if (!length || *length > kMaxAnswer) return End(Error::Invalid("an answer that can't be read"));
-  const size_t body = head + kHeadEnd.size();
-  if (received_.size() < body + *length) {
+  size_t used = 0;
+  bool keep_alive = true;
+  Result<std::optional<HttpAnswer>> parsed =
+      ParseHttpAnswer(received_, kMaxManifestText, &used, &keep_alive);
+  if (!parsed.ok()) return End(parsed.error());
+  if (!*parsed) {
     connection_->SetDeadline(BootTime() + kPatience, "fell silent");
     return;
   }
-  const std::string answer = received_.substr(body, *length);
-  const bool good = text.starts_with("HTTP/1.1 200");
   received_.clear();
-  if (!good) return End(Error::Unavailable(answer.substr(0, 200)));
-  OnBody(answer);
+  const HttpAnswer& answer = **parsed;
+  if (answer.status != 200) return End(Error::Unavailable(answer.body.substr(0, 200)));
+  OnBody(answer.body);
 }
 
 void PartFetch::OnBody(std::string_view body) {

@@ -1,14 +1,13 @@
-#include "operator/gang/http_answer.h"
+#include "base/http/http_answer.h"
 
 #include <algorithm>
 
 #include "base/text/ascii.h"
-#include "core/gang/status_api.h"
 
-namespace lockstep::gang {
+namespace lockstep {
 
-Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
-                                                  bool* keep_alive) {
+Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t most_body,
+                                                  size_t* used, bool* keep_alive) {
   size_t head_end = bytes.substr(0, kMaxAnswerHead).find("\r\n\r\n");
   if (head_end == std::string_view::npos) {
     if (bytes.size() > kMaxAnswerHead) return Error::TooLarge("the answer's head is over 8 KiB");
@@ -43,7 +42,9 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
     }
   }
   if (!length) return Error::Invalid("an answer without Content-Length");
-  if (*length > core::kMaxStatusBody) return Error::TooLarge("an answer over 1 MiB");
+  if (*length > most_body) {
+    return Error::TooLarge("an answer over " + std::to_string(most_body >> 20) + " MiB");
+  }
   size_t body = head_end + 4;
   if (bytes.size() - body < *length) return std::optional<HttpAnswer>();
   answer.body = bytes.substr(body, *length);
@@ -51,17 +52,4 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
   return std::optional<HttpAnswer>(std::move(answer));
 }
 
-std::string GetStatusRequest() { return "GET /status HTTP/1.1\r\nHost: lockstep\r\n\r\n"; }
-
-std::string GetStatusRequest(uint64_t after, Duration timeout) {
-  return "GET /status?after=" + std::to_string(after) +
-         "&timeout=" + std::to_string(timeout / seconds(1)) + " HTTP/1.1\r\nHost: lockstep\r\n\r\n";
-}
-
-std::string PutGangRequest(std::string_view body) {
-  return "PUT /gang HTTP/1.1\r\nHost: lockstep\r\nContent-Type: application/json\r\n"
-         "Content-Length: " +
-         std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
-}
-
-}  // namespace lockstep::gang
+}  // namespace lockstep

@@ -1,12 +1,12 @@
-#include "operator/gang/http_answer.h"
+#include "base/http/http_answer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/gang/status_api.h"
-
-namespace lockstep::gang {
+namespace lockstep {
 namespace {
+
+constexpr size_t kMostBody = size_t{1} << 20;
 
 struct Parsed {
   Result<std::optional<HttpAnswer>> answer;
@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed Parse(std::string_view bytes) {
   Parsed parsed{Error::Internal(""), 0, false};
-  parsed.answer = ParseHttpAnswer(bytes, &parsed.used, &parsed.keep_alive);
+  parsed.answer = ParseHttpAnswer(bytes, kMostBody, &parsed.used, &parsed.keep_alive);
   return parsed;
 }
 
@@ -61,8 +61,7 @@ TEST(HttpAnswerTest, WhatIsNoSuchAnswerIsRefused) {
 
 TEST(HttpAnswerTest, ABodyOverTheLimitIsRefusedBeforeItComes) {
   Parsed parsed =
-      Parse("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(core::kMaxStatusBody + 1) +
-            "\r\n\r\n");
+      Parse("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(kMostBody + 1) + "\r\n\r\n");
   ASSERT_FALSE(parsed.answer.ok());
   EXPECT_EQ(parsed.answer.error().kind, ErrorKind::kTooLarge);
 }
@@ -74,4 +73,4 @@ TEST(HttpAnswerTest, AHeadWithoutEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::gang
+}  // namespace lockstep
