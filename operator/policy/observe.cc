@@ -31,9 +31,29 @@ const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
   const core::GangStatus::MachineStatus* told = Told(status, machine);
   if (told == nullptr) return MachineState::kStarting;
-  // The gang's names are a subset of status', but for those of agents that have yet to join.
-  const auto state = core::ParseEnum<MachineState>(core::ToString(told->state));
-  return !state || *state == MachineState::kAbsent ? MachineState::kStarting : *state;
+  using From = core::GangMachineState;
+  switch (told->state) {
+    case From::kJoining:
+    case From::kStarting:
+    case From::kExiting:
+    case From::kAbsent:
+      break;
+    case From::kIdle:
+      return MachineState::kIdle;
+    case From::kRunning:
+      return MachineState::kRunning;
+    case From::kFinished:
+      return MachineState::kFinished;
+    case From::kStopping:
+      return MachineState::kStopping;
+    case From::kStopped:
+      return MachineState::kStopped;
+    case From::kLost:
+      return MachineState::kLost;
+    case From::kDraining:
+      return MachineState::kDraining;
+  }
+  return MachineState::kStarting;
 }
 
 // An operator that has just started hears of the gang in a moment.
