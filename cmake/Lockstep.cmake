@@ -124,15 +124,23 @@ function(lockstep_join variable)
   set(${variable} ${joined} PARENT_SCOPE)
 endfunction()
 
-# lockstep_library(NAME [SEPARATE] DEPENDS target...): one static library, lockstep_NAME, of the .cc files
-# of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are compiled
-# together, a folder at a time (lockstep_join), unless SEPARATE.
+# lockstep_library(NAME [SEPARATE folder...] DEPENDS target...): one static library, lockstep_NAME, of the
+# .cc files of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are
+# compiled together, a folder at a time (lockstep_join), but for the files of the folders SEPARATE.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SEPARATE;DEPENDS" ${ARGN})
   lockstep_sources(sources *.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
-  if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
+  if(LOCKSTEP_UNITY)
+    set(separate)
+    foreach(folder IN LISTS arg_SEPARATE)
+      set(those ${sources})
+      list(FILTER those INCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/[^/]+$")
+      list(REMOVE_ITEM sources ${those})
+      list(APPEND separate ${those})
+    endforeach()
     lockstep_join(sources)
+    list(APPEND sources ${separate})
   endif()
   add_library(lockstep_${name} STATIC ${sources})
   target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})

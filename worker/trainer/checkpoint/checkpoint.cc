@@ -13,7 +13,6 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kMoment1 = "exp_avg.";
 constexpr const char* kMoment2 = "exp_avg_sq.";

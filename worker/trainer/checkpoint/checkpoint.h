@@ -18,6 +18,8 @@
 
 namespace lockstep::trainer {
 
+inline constexpr const char* kModelFile = "model.safetensors";
+
 // What the manifest says of the run.
 struct Manifest {
   int64_t step = 0;             // steps done

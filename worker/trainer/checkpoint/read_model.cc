@@ -14,7 +14,6 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kHead = "lm_head.weight";
 constexpr std::string_view kPrefix = "transformer.";

@@ -21,11 +21,6 @@ namespace {
 
 using collectives::Communicator;
 
-int Fail(const Error& error) {
-  Complain(error);
-  return ExitCodeOf(error);
-}
-
 Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend, core::Reduce algorithm,
                                            int* local_rank) {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();

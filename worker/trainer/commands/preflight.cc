@@ -24,11 +24,6 @@ namespace {
 using collectives::BenchMemory;
 using collectives::Communicator;
 
-int Fail(const Error& error) {
-  Complain(error);
-  return ExitCodeOf(error);
-}
-
 struct PreflightCommand {
   PreflightOptions options;
   collectives::Backend backend = collectives::Backend::kAuto;

@@ -8,13 +8,13 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr size_t kBlock = size_t{32} * 1024;  // floats
+constexpr size_t kTreeBlock = size_t{32} * 1024;  // floats
 
 GradientTree::Add AddOn(Threads& threads) {
   return [&threads](std::span<float> sum, std::span<const float> part) -> Status {
-    threads.For((sum.size() + kBlock - 1) / kBlock, [=](size_t block) {
-      const size_t end = std::min((block + 1) * kBlock, sum.size());
-      for (size_t i = block * kBlock; i < end; ++i) sum[i] += part[i];
+    threads.For((sum.size() + kTreeBlock - 1) / kTreeBlock, [=](size_t block) {
+      const size_t end = std::min((block + 1) * kTreeBlock, sum.size());
+      for (size_t i = block * kTreeBlock; i < end; ++i) sum[i] += part[i];
     });
     return {};
   };

@@ -14,7 +14,7 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr size_t kBlock = size_t{32} * 1024;  // floats
+constexpr size_t kSumBlock = size_t{32} * 1024;  // floats
 
 collectives::Span Floats(std::span<float> values) {
   return {values.data(), values.size(), collectives::DataType::kFloat32};
@@ -124,9 +124,9 @@ class ParameterServerSync : public Sync {
   }
 
   void Add(bool first, std::span<const float> values, std::span<float> sum) {
-    threads_->For((sum.size() + kBlock - 1) / kBlock, [=](size_t block) {
-      const size_t begin = block * kBlock;
-      const size_t end = std::min(begin + kBlock, sum.size());
+    threads_->For((sum.size() + kSumBlock - 1) / kSumBlock, [=](size_t block) {
+      const size_t begin = block * kSumBlock;
+      const size_t end = std::min(begin + kSumBlock, sum.size());
       for (size_t i = begin; i < end; ++i) sum[i] = first ? values[i] : sum[i] + values[i];
     });
   }

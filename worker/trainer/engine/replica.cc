@@ -13,7 +13,7 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr size_t kBlock = size_t{64} * 1024;  // floats
+constexpr size_t kHashBlock = size_t{64} * 1024;  // floats
 
 // FNV-1a's step, over 32 bits at a time.
 constexpr uint64_t kOffset = 14695981039346656037ULL;
@@ -100,10 +100,10 @@ uint64_t MixHashes(std::span<const uint64_t> hashes) {
 }
 
 uint64_t HashOf(std::span<const float> values, Threads& threads) {
-  std::vector<uint64_t> hashes((values.size() + kBlock - 1) / kBlock);
+  std::vector<uint64_t> hashes((values.size() + kHashBlock - 1) / kHashBlock);
   threads.For(hashes.size(), [&](size_t block) {
-    const size_t begin = block * kBlock;
-    hashes[block] = HashOfBlock(values.subspan(begin, std::min(kBlock, values.size() - begin)));
+    const size_t begin = block * kHashBlock;
+    hashes[block] = HashOfBlock(values.subspan(begin, std::min(kHashBlock, values.size() - begin)));
   });
   return MixHashes(hashes);
 }

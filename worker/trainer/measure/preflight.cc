@@ -24,7 +24,7 @@ constexpr size_t kMessage = size_t{256} << 10;  // between two machines
 constexpr int64_t kMostMessages = 256;
 constexpr size_t kAllReduced = size_t{1} << 20;
 
-double Products(int threads) {
+double RateOfProducts(int threads) {
   return RateOf(threads, 2e-9 * kSide * kSide * kSide, [] {
     std::vector<float> values(kSide * kSide, 0.5F);
     auto work = [values, product = values]() mutable {
@@ -169,7 +169,7 @@ Result<PreflightReport> Preflight(Communicator& all, const PreflightOptions& opt
   BenchMemory* memory = options.memory != nullptr ? options.memory : host.get();
   Figures own;
   if (Status together = all.Barrier("preflight"); !together.ok()) return together.error();
-  own.products = Products(options.threads);
+  own.products = RateOfProducts(options.threads);
   if (Status together = all.Barrier("preflight"); !together.ok()) return together.error();
   own.memory = MemoryRate(options.threads, kArray);
   if (Status together = all.Barrier("preflight"); !together.ok()) return together.error();

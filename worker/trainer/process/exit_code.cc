@@ -27,6 +27,11 @@ void Complain(const Error& error) {
   std::fprintf(stderr, "lockstep-trainer: %s\n", error.message.c_str());
 }
 
+int Fail(const Error& error) {
+  Complain(error);
+  return ExitCodeOf(error);
+}
+
 void Warn(const std::string& message) {
   std::fprintf(stderr, "lockstep-trainer: warning: %s\n", message.c_str());
 }

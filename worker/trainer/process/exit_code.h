@@ -17,6 +17,8 @@ int ExitCodeOf(const Error& error);
 
 // "lockstep-trainer: ..." on standard error.
 void Complain(const Error& error);
+// Complains, and returns the exit code.
+int Fail(const Error& error);
 // "lockstep-trainer: warning: ...".
 void Warn(const std::string& message);
 

@@ -17,15 +17,6 @@
 
 namespace lockstep::trainer {
 
-namespace {
-
-int Failed(const Error& error) {
-  Complain(error);
-  return ExitCodeOf(error);
-}
-
-}  // namespace
-
 int Train(const TrainOptions& options) {
   EvidenceSignal::Block();
   StopSignal stop;
@@ -39,20 +30,20 @@ int Train(const TrainOptions& options) {
       rejoin.emplace(environment.socket, environment.rank, environment.generation);
     }
     Result<Setup> setup = Setup::Make(options.job, gpu ? &*gpu : nullptr);
-    if (!setup.ok()) return Failed(setup.error());
+    if (!setup.ok()) return Fail(setup.error());
     if (rejoin && !gpu && setup->place.gpu()) {
       Result<Gpu> again = setup->place.gpu()->Again();
-      if (!again.ok()) return Failed(again.error());
+      if (!again.ok()) return Fail(again.error());
       gpu.emplace(std::move(*again));
     }
     auto run = std::make_unique<RankRun>(options, std::move(environment), std::move(*setup), stop,
                                          rejoin ? &*rejoin : nullptr, std::move(kept));
     const Result<int> code = run->Go();
     if (code.ok()) return *code;
-    if (!run->ended()) return Failed(code.error());
+    if (!run->ended()) return Fail(code.error());
     Warn(code.error().message + "; this process lives on");
     Result<std::optional<Kept>> left = run->TakeKept();
-    if (!left.ok()) return Failed(left.error());
+    if (!left.ok()) return Fail(left.error());
     kept = std::move(*left);
     run.reset();
     const Result<lockstep::Json> next = rejoin->Leave();
