@@ -4,8 +4,8 @@
 
 #include "base/overloaded.h"
 #include "core/model/names.h"
-#include "operator/controller/snapshot_builder.h"
-#include "operator/controller/workload_object.h"
+#include "operator/controller/observe/snapshot_builder.h"
+#include "operator/controller/observe/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/key_secret.h"
 #include "operator/objects/pod_group.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "operator/controller/caches.h"
-#include "operator/controller/job_record.h"
+#include "operator/controller/jobs/job_record.h"
+#include "operator/controller/observe/caches.h"
 #include "operator/objects/pod_object.h"
 #include "operator/policy/decision.h"
 

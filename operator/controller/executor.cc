@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
-#include "operator/controller/workload_object.h"
+#include "operator/controller/observe/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/metadata.h"
 #include "operator/objects/pod_group.h"

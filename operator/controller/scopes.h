@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/controller/queue_reads.h"
+#include "operator/controller/jobs/queue_reads.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::control {

@@ -1,6 +1,6 @@
 // MachineObservation: what is seen of one attempt of a machine, in words that hold for a pod of a
 // cluster and for an agent process of one computer alike. Whoever observes makes it (of pods:
-// operator/controller/observe_pod.h); policies read nothing else of machines. Plain values.
+// operator/controller/observe/observe_pod.h); policies read nothing else of machines. Plain values.
 #ifndef LOCKSTEP_OPERATOR_POLICY_OBSERVATION_H_
 #define LOCKSTEP_OPERATOR_POLICY_OBSERVATION_H_
 

@@ -1,6 +1,6 @@
 // A job that waits in a queue for its share of the cluster, as policies see it: Kueue's Workload of
-// it (docs/guides/queues.md). Plain values; operator/controller/workload_object.h reads them of the
-// object.
+// it (docs/guides/queues.md). Plain values; operator/controller/observe/workload_object.h reads
+// them of the object.
 #ifndef LOCKSTEP_OPERATOR_POLICY_QUEUE_H_
 #define LOCKSTEP_OPERATOR_POLICY_QUEUE_H_
 

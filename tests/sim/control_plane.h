@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/wall_time.h"
-#include "operator/controller/rate_limiter.h"
+#include "operator/controller/jobs/rate_limiter.h"
 #include "operator/policy/decision.h"
 #include "tests/sim/api_server.h"
 #include "tests/sim/kubelets.h"

@@ -51,7 +51,7 @@ ROOMS = {
 FLOORS = {
     "base": (".", ("text", "crypto"), ("net", "man"), "http"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
-    "operator/controller": ("metrics", "."),
+    "operator/controller": ("jobs", "metrics", "observe", "."),
     "worker/agent": (
         ("processes", "files"),
         "metrics",

@@ -1,0 +1,88 @@
+#include "operator/controller/metrics/job_figures.h"
+
+#include "base/text/enum_names.h"
+#include "core/failure/failure.h"
+#include "operator/controller/metrics/histograms.h"
+
+namespace lockstep::control {
+
+using core::CauseClass;
+
+JobFigures::JobFigures(prometheus::Registry* registry)
+    : to_pods_(AddHistogram(registry, "lockstep_operator_creation_to_pods_seconds",
+                            "From a job's creation to its last pod's", LongTimes())),
+      to_running_(AddHistogram(registry, "lockstep_operator_creation_to_running_seconds",
+                               "From a job's creation to all ranks running", LongTimes())),
+      restarts_(&prometheus::BuildCounter()
+                     .Name("lockstep_operator_restarts_total")
+                     .Help("Restarts of gangs, and of ranks alone, by class of cause")
+                     .Register(*registry)),
+      lost_(&prometheus::BuildCounter()
+                 .Name("lockstep_operator_lost_machine_seconds_total")
+                 .Help("Time of jobs' machines that was not productive, by what it was lost to; "
+                       "counted when the generation that it belongs to has ended")
+                 .Register(*registry)),
+      spares_(&prometheus::BuildGauge()
+                   .Name("lockstep_operator_spares")
+                   .Help("Spare machines that are ready, of all TrainingJobs")
+                   .Register(*registry)
+                   .Add({})) {
+  for (CauseClass each :
+       {CauseClass::kApplication, CauseClass::kInfrastructure, CauseClass::kStopped}) {
+    restarts_->Add({{"cause", core::ToString(each)}});
+  }
+  for (const auto& activity : core::kEnumNames<core::Activity>) {
+    if (activity.value != core::Activity::kProductive) lost_->Add({{"to", activity.name}});
+  }
+  auto& jobs = prometheus::BuildGauge()
+                   .Name("lockstep_operator_jobs")
+                   .Help("TrainingJobs by state")
+                   .Register(*registry);
+  for (const auto& state : core::kEnumNames<core::JobState>) {
+    jobs_[state.value] = &jobs.Add({{"state", state.name}});
+  }
+}
+
+void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record) {
+  if (record->counted == state) return;
+  if (record->counted) jobs_.at(*record->counted)->Decrement();
+  if (state) jobs_.at(*state)->Increment();
+  record->counted = state;
+}
+
+// What may still turn out to have been something else is not counted yet.
+void JobFigures::CountLosses(const core::JobStatus& before, const core::JobStatus& after) {
+  const auto settled = [](const core::JobStatus& status, core::Activity activity) {
+    const auto of = [&](const core::LedgerSums& sums) {
+      const auto found = sums.activities.find(activity);
+      return found == sums.activities.end() ? 0 : found->second;
+    };
+    if (!status.ledger) return int64_t{0};
+    return of(status.ledger->sums) - (status.ledger->open ? of(status.ledger->open->sums) : 0);
+  };
+  for (const auto& [activity, name] : core::kEnumNames<core::Activity>) {
+    const int64_t grown = settled(after, activity) - settled(before, activity);
+    if (activity == core::Activity::kProductive || grown <= 0) continue;
+    lost_->Add({{"to", name}}).Increment(Seconds(milliseconds(grown)));
+  }
+}
+
+void JobFigures::SetSpares(int32_t ready, JobRecord* record) {
+  spares_->Increment(ready - record->counted_spares);
+  record->counted_spares = ready;
+}
+
+void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus& after,
+                           Duration age) {
+  if (before.created_epoch == 0 && after.created_epoch != 0) to_pods_->Observe(Seconds(age));
+  if (!before.timings.started && after.timings.started) to_running_->Observe(Seconds(age));
+  const auto count = [this](int32_t from, int32_t to, CauseClass cause) {
+    if (from < to) restarts_->Add({{"cause", core::ToString(cause)}}).Increment(to - from);
+  };
+  count(before.restarts.application, after.restarts.application, CauseClass::kApplication);
+  count(before.restarts.infrastructure, after.restarts.infrastructure, CauseClass::kInfrastructure);
+  count(before.restarts.stopped, after.restarts.stopped, CauseClass::kStopped);
+  CountLosses(before, after);
+}
+
+}  // namespace lockstep::control

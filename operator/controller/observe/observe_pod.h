@@ -1,0 +1,22 @@
+// What policies are told of a pod: the cluster's words for how pods wait, fail and leave, put into
+// those that hold for every machine. Pure functions.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
+
+#include "operator/kube/views.h"
+#include "operator/policy/observation.h"
+
+namespace lockstep::control {
+
+// Null: there is no such node.
+NodeState StateOf(const kube::NodeView* node);
+
+// `node`: of the node that the pod is on.
+MachineObservation ObservationOf(const kube::PodView& pod, NodeState node = NodeState::kWell);
+
+// The worker container is over, or the pod as a whole: nothing it started can be alive.
+bool IsOver(const kube::PodView& pod);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
