@@ -203,7 +203,7 @@ std::string StatusText(const StoredJob& job, WallTime now) {
   AddHistory(job.status.history, &out);
   const std::string prestart = PrestartLine(job.status);
   const std::vector<std::string> preflight = PreflightLines(job.status);
-  const std::vector<std::string> ledger = LedgerLines(job.status);
+  const std::vector<std::string> ledger = LedgerLines(job.status, now);
   if (!ledger.empty() || !prestart.empty() || !preflight.empty()) out += "\n";
   for (const std::string& line : preflight) out += "  " + line + "\n";
   if (!prestart.empty()) out += "  " + core::OneLine(prestart) + "\n";

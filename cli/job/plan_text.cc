@@ -96,7 +96,7 @@ void AddRules(const PlanView& view, std::string* out) {
     rows.push_back({Describe(planned.rule), "-> " + std::string(ToString(planned.rule.action)),
                     planned.is_default ? "(default)" : ""});
   }
-  rows.push_back({"the same rank and code twice before a first step", "-> Fail", "(EarlyCrash)"});
+  rows.push_back({"the same rank and code twice within 60 s", "-> Fail", "(EarlyCrash)"});
   rows.push_back({"a lost machine", "-> ReplaceMachine",
                   "(at most " + std::to_string(policy.max_machine_replacements) + " times)"});
   rows.push_back({"anything else", "-> Restart",

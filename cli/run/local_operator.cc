@@ -343,9 +343,12 @@ class LocalOperator {
   void Show(Time now) {
     if (screen_.live() && now >= next_table_) {
       const core::GangStatus* gang = job_.gang();
-      const TableView view{job_.job(), job_.status(),
+      const TableView view{job_.job(),
+                           job_.status(),
                            gang != nullptr ? gang->progress : std::vector<core::RankProgress>(),
-                           rate_, now - options_.started};
+                           rate_,
+                           now - options_.started,
+                           WallNow()};
       screen_.SetTable(RenderTable(view, Screen::Size(), screen_.color()));
       next_table_ = now + kRedraw;
     }
@@ -379,9 +382,7 @@ class LocalOperator {
     screen_.SetTable({});
     const std::string prestart = PrestartLine(status);
     if (status.restarts.total > 0 && !prestart.empty()) screen_.Event(prestart);
-    if (status.restarts.total > 0 || status.progress) {
-      for (const std::string& line : LedgerLines(status)) screen_.Event(line);
-    }
+    for (const std::string& line : LedgerLines(status, WallNow())) screen_.Event(line);
     if (unwritten_) KeepUnwritten();
     screen_.Event(
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));

@@ -173,7 +173,7 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
   for (const std::string& line : PreflightLines(view.status)) {
     lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
   }
-  for (const std::string& line : LedgerLines(view.status)) {
+  for (const std::string& line : LedgerLines(view.status, view.now)) {
     lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
   }
   return lines;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/wall_time.h"
 #include "core/gang/progress.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
@@ -19,6 +20,7 @@ struct TableView {
   std::vector<core::RankProgress> progress;
   const core::RateMeter& rate;
   Duration elapsed{};
+  WallTime now{};
 };
 
 struct TerminalSize {

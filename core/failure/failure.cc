@@ -41,8 +41,8 @@ bool IsCrash(int signal) {
   return std::find(kCrashes.begin(), kCrashes.end(), signal) != kCrashes.end();
 }
 
-// The same rank died in the same way twice in a row, each time before a first step: a bug that no
-// restart heals. Only what a process did by itself counts.
+// The same rank died in the same way twice in a row, each time soon after its start and before any
+// known step: a bug that no restart heals. Only what a process did by itself counts.
 bool IsEarlyCrash(const FailureContext& context) {
   if (context.first_step_seen || context.lived >= kShortLife || !context.previous) return false;
   const Failure& now = context.failure;
@@ -219,9 +219,11 @@ FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext&
     return RestartWithinBudget(policy, context, rule->action);
   }
   if (IsEarlyCrash(context)) {
-    return Fail(Cause::kEarlyCrash, failure,
-                "rank " + Number(failure.rank) + " ended twice in a row with " +
-                    HowItEnded(failure) + " before a first step; a restart would end the same way");
+    return Fail(
+        Cause::kEarlyCrash, failure,
+        "rank " + Number(failure.rank) + " ended twice in a row with " + HowItEnded(failure) +
+            (context.reports ? " before a first reported step" : " within 60 s of the start") +
+            "; a restart would end the same way");
   }
   const FailureAction action = failure.cause == Cause::kUnkillable ? FailureAction::kReplaceMachine
                                                                    : FailureAction::kRestart;

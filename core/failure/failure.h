@@ -20,7 +20,7 @@ enum class Cause : uint8_t {
   kProcessSignal,      // a process died of a signal
   kCommandNotFound,    // the command could not be started (exit 126, 127)
   kOutOfMemory,        // the container, or a rank of it, went over its memory limit
-  kEarlyCrash,         // the same rank failed the same way twice before a first step
+  kEarlyCrash,         // the same rank failed the same way twice soon after its start
   kHang,               // no progress line for hangTimeout
   kMachineLost,        // a machine fell silent for L, or its agent is gone
   kLeaseExpired,       // a lease ran out, yet every machine came back
@@ -158,7 +158,8 @@ struct FailureContext {
   int application_failures_used = 0;  // charged since the last reset, this one not counted
   int machine_failures_used = 0;      // likewise; counted by the operator
   Duration lived = Duration::zero();  // of the generation that ended, from all ranks spawned
-  bool first_step_seen = false;       // some process had reported a step in it
+  bool first_step_seen = false;       // a step of some process was known in it
+  bool reports = false;               // progress of the job was known before or in it
   bool lives_on = false;              // some process of it goes on in the next one
   int short_lives = 0;                // generations before it, in a row, with a short life
   std::optional<Failure> previous;    // root cause of the generation before it, when that one

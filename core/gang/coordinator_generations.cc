@@ -494,7 +494,14 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   context.machine_failures_used = counters_.infrastructure_used();
   bool spawned = record.spawned && *record.spawned < *record.stop_sent;
   context.lived = spawned ? *record.stop_sent - *record.spawned : Duration::zero();
-  context.first_step_seen = record.first_step.has_value();
+  // A step that was read from a program's output is not in its member's report.
+  context.first_step_seen =
+      record.first_step.has_value() ||
+      std::ranges::any_of(progress_, [](const auto& each) { return each.second.step > 0; });
+  context.reports =
+      !progress_.empty() || std::ranges::any_of(history_, [](const GenerationRecord& each) {
+        return each.first_step.has_value();
+      });
   context.lives_on =
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
   context.short_lives = short_lives_;

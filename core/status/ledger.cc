@@ -41,7 +41,7 @@ class Cutter {
     at_ += milliseconds(length);
     if (length == 0 || machines_ == 0) return;
     sums_.activities[activity] += length * machines_;
-    if (activity != Activity::kProductive) sums_.lost_to[cause] += length * machines_;
+    if (IsLoss(activity)) sums_.lost_to[cause] += length * machines_;
   }
   LedgerSums sums() && { return std::move(sums_); }
 
@@ -88,7 +88,8 @@ LedgerSums Reckon(const Ledger::Open& open, const GenerationSpan* span, int64_t 
   const WallTime halted = First({span->halted, span->stop_sent, span->ended}, until);
   cutter.Cut(Activity::kSpawn, First({span->spawned}, halted), open.cause);
   const bool reports = furthest > 0 || span->last_step > 0 || span->first_step;
-  if (reports) {
+  // A last step without a first one: when the first was done is not known.
+  if (reports && (span->first_step || span->last_step <= 0)) {
     const WallTime stepped = First({span->first_step}, halted);
     const int64_t starting = cutter.Until(stepped);
     const int64_t loading =
@@ -100,7 +101,7 @@ LedgerSums Reckon(const Ledger::Open& open, const GenerationSpan* span, int64_t 
   const int64_t ran = cutter.Until(halted);
   const int64_t redone = RedoneOf(ran, *span, furthest);
   cutter.Take(Activity::kRedone, redone, open.cause);
-  cutter.Take(Activity::kProductive, ran - redone, open.cause);
+  cutter.Take(reports ? Activity::kProductive : Activity::kUnknown, ran - redone, open.cause);
   cutter.Cut(span->cause == Cause::kHang ? Activity::kHang : Activity::kDetect,
              First({span->stop_sent, span->ended}, until), span->cause);
   cutter.Cut(Activity::kStop, until, span->cause);
@@ -111,7 +112,14 @@ void ShowGoodput(Ledger& ledger) {
   const int64_t total = ledger.sums.total();
   ledger.goodput.clear();
   if (total <= 0) return;
-  const double share = 1 - static_cast<double>(ledger.sums.lost()) / static_cast<double>(total);
+  // Before any generation, all time was lost.
+  const bool began = ledger.settled.exists() || (ledger.open && ledger.open->generation.exists());
+  if (began && !ledger.step_known()) {
+    ledger.goodput = kUnknownGoodput;
+    return;
+  }
+  const double share =
+      static_cast<double>(ledger.sums.of(Activity::kProductive)) / static_cast<double>(total);
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), "%.1f%%", 100 * share);
   ledger.goodput = text.data();
@@ -145,15 +153,31 @@ void Settle(Ledger& ledger, WallTime next, Cause cause) {
 
 }  // namespace
 
+bool IsLoss(Activity activity) {
+  return activity != Activity::kProductive && activity != Activity::kUnknown;
+}
+
 int64_t LedgerSums::total() const {
   int64_t all = 0;
   for (const auto& [activity, time] : activities) all += time;
   return all;
 }
 
+int64_t LedgerSums::of(Activity activity) const {
+  const auto found = activities.find(activity);
+  return found == activities.end() ? 0 : found->second;
+}
+
 int64_t LedgerSums::lost() const {
-  const auto productive = activities.find(Activity::kProductive);
-  return total() - (productive == activities.end() ? 0 : productive->second);
+  int64_t sum = 0;
+  for (const auto& [activity, time] : activities) {
+    if (IsLoss(activity)) sum += time;
+  }
+  return sum;
+}
+
+bool Ledger::step_known() const {
+  return furthest_step > 0 || (open && open->last_step > 0) || sums.of(Activity::kProductive) > 0;
 }
 
 void Account(Ledger& ledger, const std::vector<GenerationSpan>& generations,

@@ -9,6 +9,9 @@
 // machines as there were, less what the job was suspended; and all causes together what of it was
 // lost. Counted in whole milliseconds, so that not one is lost to rounding.
 //
+// Steps alone show that time was productive. A generation that reports none, in a job that has
+// reported none before, is neither productive nor lost: its use is unknown.
+//
 // Of a generation that goes on it is not settled yet what its time was: a program may report a
 // first step, or turn out to have hung. Its part stands in `open` as well, and is taken back and
 // reckoned again each time, until the generation has ended.
@@ -29,9 +32,10 @@
 
 namespace lockstep::core {
 
-// In the order of a generation's life; all but the first are losses.
+// In the order of a generation's life; all but the first two are losses.
 enum class Activity : uint8_t {
-  kProductive,          // steps that were never done before; of programs that report none, running
+  kProductive,          // steps that were never done before
+  kUnknown,             // ranks ran, and no step of the job was ever known
   kWaitingForNodes,     // some machine has no node
   kWaitingForMachines,  // images, agents, leases, backoff
   kSpawn,               // announcement to the last process started
@@ -46,6 +50,7 @@ enum class Activity : uint8_t {
 template <>
 inline constexpr auto kEnumNames<Activity> =
     std::to_array<EnumName<Activity>>({{Activity::kProductive, "Productive"},
+                                       {Activity::kUnknown, "Unknown"},
                                        {Activity::kWaitingForNodes, "WaitingForNodes"},
                                        {Activity::kWaitingForMachines, "WaitingForMachines"},
                                        {Activity::kSpawn, "Spawn"},
@@ -57,13 +62,16 @@ inline constexpr auto kEnumNames<Activity> =
                                        {Activity::kDetect, "Detect"},
                                        {Activity::kStop, "Stop"}});
 
+bool IsLoss(Activity activity);
+
 // Machine-time in milliseconds; what is 0 is not there.
 struct LedgerSums {
   std::map<Activity, int64_t> activities;
   std::map<Cause, int64_t> lost_to;  // kNone: the job's first start
 
   int64_t total() const;
-  int64_t lost() const;
+  int64_t of(Activity activity) const;
+  int64_t lost() const;  // neither productive nor unknown
   friend bool operator==(const LedgerSums&, const LedgerSums&) = default;
 };
 
@@ -83,13 +91,17 @@ struct Ledger {
   std::optional<WallTime> through{};
   int64_t elapsed_milliseconds = 0;  // between the two, less what the job was suspended
   LedgerSums sums{};
-  std::string goodput{};      // productive / all: "97.3%"
+  std::string goodput{};      // productive / all: "97.3%"; kUnknownGoodput: no step was known
   int64_t furthest_step = 0;  // that any generation reached
   Generation settled{};       // the last generation that is
   std::optional<Open> open{};
 
+  bool step_known() const;  // of any generation
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
+
+// Of a job of whose ranks no step is known.
+inline constexpr const char* kUnknownGoodput = "unknown";
 
 // One generation, in wall time; what has not happened, or is not known, is absent.
 struct GenerationSpan {

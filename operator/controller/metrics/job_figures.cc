@@ -32,7 +32,7 @@ JobFigures::JobFigures(prometheus::Registry* registry)
     restarts_->Add({{"cause", core::ToString(each)}});
   }
   for (const auto& activity : core::kEnumNames<core::Activity>) {
-    if (activity.value != core::Activity::kProductive) lost_->Add({{"to", activity.name}});
+    if (core::IsLoss(activity.value)) lost_->Add({{"to", activity.name}});
   }
   auto& jobs = prometheus::BuildGauge()
                    .Name("lockstep_operator_jobs")
@@ -53,16 +53,13 @@ void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record
 // What may still turn out to have been something else is not counted yet.
 void JobFigures::CountLosses(const core::JobStatus& before, const core::JobStatus& after) {
   const auto settled = [](const core::JobStatus& status, core::Activity activity) {
-    const auto of = [&](const core::LedgerSums& sums) {
-      const auto found = sums.activities.find(activity);
-      return found == sums.activities.end() ? 0 : found->second;
-    };
     if (!status.ledger) return int64_t{0};
-    return of(status.ledger->sums) - (status.ledger->open ? of(status.ledger->open->sums) : 0);
+    return status.ledger->sums.of(activity) -
+           (status.ledger->open ? status.ledger->open->sums.of(activity) : 0);
   };
   for (const auto& [activity, name] : core::kEnumNames<core::Activity>) {
     const int64_t grown = settled(after, activity) - settled(before, activity);
-    if (activity == core::Activity::kProductive || grown <= 0) continue;
+    if (!core::IsLoss(activity) || grown <= 0) continue;
     lost_->Add({{"to", name}}).Increment(Seconds(milliseconds(grown)));
   }
 }

@@ -49,7 +49,7 @@ class Shown {
   }
 
   std::vector<std::string> Lines(TerminalSize size, bool color = false) const {
-    return RenderTable({job_, status, progress_, rate_, seconds(48)}, size, color);
+    return RenderTable({job_, status, progress_, rate_, seconds(48), {}}, size, color);
   }
 
   core::JobStatus status;

@@ -158,6 +158,19 @@ TEST(DecideFailure, FailsAnEarlyCrashThatRepeatsItself) {
   }
 }
 
+TEST(DecideFailure, SaysByWhatItKnewThatACrashWasEarly) {
+  FailureContext context = After(Exit(1, 3));
+  context.previous = Exit(1, 3);
+  EXPECT_EQ(
+      DecideFailure({}, context).reason,
+      "rank 3 ended twice in a row with exit code 1 within 60 s of the start; a restart would "
+      "end the same way");
+  context.reports = true;
+  EXPECT_EQ(DecideFailure({}, context).reason,
+            "rank 3 ended twice in a row with exit code 1 before a first reported step; a restart "
+            "would end the same way");
+}
+
 TEST(DecideFailure, LetsAUsersRuleOverrideAnEarlyCrash) {
   FailurePolicy policy;
   policy.rules = {Rule({1}, FailureAction::kRestart)};

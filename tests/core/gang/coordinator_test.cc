@@ -545,6 +545,27 @@ TEST_F(CoordinatorTest, ARanksOutOfMemoryIsCountedHereForNoOperatorSawIt) {
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
 }
 
+TEST_F(CoordinatorTest, ACrashThatRepeatsItselfWithinAMinuteFailsTheJob) {
+  Begin(2);
+  Exit(1, 3, 5);
+  Advance(seconds(2));
+  ASSERT_EQ(coordinator_->generation().ToString(), "1-2");
+  Exit(1, 3, 5);
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kEarlyCrash);
+  EXPECT_NE(coordinator_->verdict()->reason.find("within 60 s of the start"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, ACrashIsNotEarlyIfAStepIsKnownThatItsMemberDidNotReport) {
+  Begin(2);
+  Exit(1, 3, 5);
+  Advance(seconds(2));
+  Progress progress{coordinator_->generation(), {{2U, 30}}};  // read from the program's output
+  Do(coordinator_->OnMessage(now_, machines_[1].connection, progress));
+  Exit(1, 3, 5);
+  EXPECT_FALSE(coordinator_->verdict());
+}
+
 TEST_F(CoordinatorTest, ProgressOfRanksThatAreNotTheMachinesOwnIsNotKept) {
   Begin(2);
   Progress progress{coordinator_->generation(), {}};

@@ -101,12 +101,48 @@ TEST(Ledger, TakesBackWhatTurnsOutToHaveBeenAStart) {
   GenerationSpan silent = Begun(1, 0, 0);
   silent.first_step.reset();
   Ledger ledger = After(8, {silent});
-  EXPECT_EQ(ledger.sums.activities[Activity::kProductive], 7'000);  // it may never report a step
+  EXPECT_EQ(ledger.sums.activities[Activity::kUnknown], 7'000);  // it may never report a step
+  EXPECT_EQ(ledger.goodput, kUnknownGoodput);
   GenerationSpan told = Begun(1, 0, 1);
   told.first_step = At(9);
   Account(ledger, {told}, {.now = At(10), .machines = 1, .begun = At(0)});
   EXPECT_EQ(ledger.sums.activities[Activity::kStartUp], 8'000);
   EXPECT_EQ(ledger.sums.activities[Activity::kProductive], 1'000);
+  EXPECT_FALSE(ledger.sums.activities.contains(Activity::kUnknown));
+  EXPECT_EQ(ledger.goodput, "10.0%");
+}
+
+TEST(Ledger, DoesNotKnowWhatAJobDidThatReportedNoStep) {
+  GenerationSpan first = Over(Begun(1, 0, 0), 31, 0, Cause::kProcessExit);
+  first.first_step.reset();
+  GenerationSpan second = Begun(2, 34, 0);
+  second.first_step.reset();
+  const Ledger ledger = After(65, {first, second});
+  EXPECT_EQ(ledger.sums.of(Activity::kUnknown), 30'000 + 30'000);
+  EXPECT_EQ(ledger.sums.of(Activity::kProductive), 0);
+  EXPECT_EQ(ledger.goodput, kUnknownGoodput);
+  EXPECT_EQ(ledger.sums.lost(), 5'000);
+  EXPECT_THAT(ledger.sums.lost_to,
+              ElementsAre(Pair(Cause::kNone, 1'000), Pair(Cause::kProcessExit, 4'000)));
+}
+
+TEST(Ledger, CountsRunsBeforeTheFirstStepOfAllAsNotProductive) {
+  GenerationSpan first =
+      Over(Begun(1, 0, 0), 47, 0, Cause::kProcessExit);  // it crashed in its start
+  first.first_step.reset();
+  const Ledger ledger = After(100, {first, Begun(2, 50, 1)});
+  EXPECT_EQ(ledger.sums.of(Activity::kUnknown), 46'000);
+  EXPECT_EQ(ledger.sums.of(Activity::kProductive), 47'000);
+  EXPECT_EQ(ledger.goodput, "47.0%");
+}
+
+TEST(Ledger, TakesARunForProductiveIfOnlyItsLastStepIsKnown) {
+  GenerationSpan span = Begun(1, 0, 0);
+  span.first_step.reset();
+  span.last_step = 90;  // read from its output
+  const Ledger ledger = After(101, {span});
+  EXPECT_EQ(ledger.sums.of(Activity::kProductive), 100'000);
+  EXPECT_EQ(ledger.goodput, "99.0%");
 }
 
 TEST(Ledger, TellsWaitingForNodesFromWaitingForMachines) {

@@ -70,10 +70,10 @@ def _history():
 def _ledger_sums():
     return {
         "machineMilliseconds": mapping(
-            "Time of the machines by activity, in milliseconds of one machine: Productive, "
+            "Time of the machines by activity, in milliseconds of one machine: Productive, Unknown, "
             "WaitingForNodes, WaitingForMachines, Spawn, StartUp, WarmStartUp, CheckpointLoad, "
             "Redone, Hang, Detect and Stop. The sum is all time.", integer("", 0, None), most=16),
-        "lostTo": mapping("Time that was not productive, by the cause of the restart that lost it. "
+        "lostTo": mapping("Time that was lost, by the cause of the restart that lost it. "
                           "None: the job's first start.", integer("", 0, None), most=32),
     }
 
@@ -85,7 +85,8 @@ def _ledger():
         "elapsedMilliseconds": integer("Time from since to through, without suspensions.", 0,
                                        None),
         **_ledger_sums(),
-        "goodput": _words("The productive share of all time, as in 97.3%."),
+        "goodput": _words("The productive share of all time, as in 97.3%. "
+                          "unknown: no step is known."),
         "furthestStep": integer("The furthest step that any generation reached.", 0, None),
         "settled": _words("The last generation whose time is final."),
         "open": struct("The part of the sums since the last generation ended. Its activities may "

@@ -4,8 +4,8 @@ from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline, table,
     timeseries)
 from dashboards.shared import (
-    GOODPUT, GOODPUT_COLORS, MACHINE_PHASES, PRODUCTIVE, RANGE, RATE, goodput_by_state, lost_steps,
-    quantile, recovery_over_time, recovery_quantiles, restarts, share)
+    GOODPUT_COLORS, MACHINE_PHASES, RANGE, RATE, goodput, goodput_by_state, lost_steps, quantile,
+    recovery_over_time, recovery_quantiles, restarts, restarts_of)
 
 WHERE = 'namespace=~"$namespace"'
 JOB = "namespace, trainingjob"
@@ -43,7 +43,7 @@ def _now():
              thresholds=[(None, "green"), (1, "orange")]),
         gauge("Goodput",
               "Share of the jobs' time in this range that went into new steps.",
-              Query(share(GOODPUT, PRODUCTIVE, WHERE)), thresholds=GOODPUT_COLORS),
+              Query(goodput(WHERE)), thresholds=GOODPUT_COLORS),
         stat("Failing API calls",
              "Share of the operator's requests to the API server that failed. 404, 409 and 410 "
              "are no failures, because they are part of normal work.", "percentunit",
@@ -71,8 +71,8 @@ def _jobs():
          f" / max by ({JOB}) (lockstep_rank_total_steps{{{WHERE}}})"),
         ("Last report", "s", f"max by ({JOB}) (lockstep_rank_progress_age_seconds{{{WHERE}}})"),
         ("Tokens/s", "short", f"sum by ({JOB}) (lockstep_rank_tokens_per_second{{{WHERE}}})"),
-        ("Goodput", "percentunit", share(GOODPUT, PRODUCTIVE, WHERE, JOB)),
-        ("Generations", "short", f"max by ({JOB}) (lockstep_generations_total{{{WHERE}}})"),
+        ("Goodput", "percentunit", goodput(WHERE, JOB)),
+        ("Restarts", "short", restarts_of(WHERE, JOB)),
     ]
     # Without the data source the Job dashboard would take its own default.
     job = ("/d/lockstep-job?var-datasource=${datasource}&var-namespace=${__data.fields.Namespace}"
@@ -125,12 +125,12 @@ def _goodput():
         bar_gauge("Goodput, ten lowest",
                   "Jobs with the smallest share of time in this range that went into new steps.",
                   "percentunit",
-                  Query(f"bottomk(10, {share(GOODPUT, PRODUCTIVE, WHERE, JOB)})",
+                  Query(f"bottomk(10, {goodput(WHERE, JOB)})",
                         "{{namespace}}/{{trainingjob}}", instant=True),
                   max=1, thresholds=GOODPUT_COLORS),
         lost_steps(WHERE, "trainingjob"),
         timeseries("Lost machine time",
-                   "Time of all jobs' machines that was not productive, by activity as in "
+                   "Time of all jobs' machines that was lost, by activity as in "
                    "status.ledger. It is counted when its generation has ended.", "s",
                    Query("sum by (to) (increase("
                          f"lockstep_operator_lost_machine_seconds_total[{RATE}]))", "{{to}}"),

@@ -5,9 +5,8 @@ from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline,
     timeseries)
 from dashboards.shared import (
-    GOODPUT, GOODPUT_COLORS, MACHINE_PHASES, PRODUCTIVE, RATE, goodput_by_state, lost_steps, mean,
-    quantile, recovery_over_time, recovery_quantiles, restarts, share,
-    time_between_failures)
+    GOODPUT_COLORS, MACHINE_PHASES, RATE, goodput, goodput_by_state, lost_steps, mean, quantile,
+    recovery_over_time, recovery_quantiles, restarts, restarts_of, time_between_failures)
 
 WHERE = 'namespace="$namespace",trainingjob="$trainingjob"'
 
@@ -48,7 +47,7 @@ def _now():
         stat("Tokens/s", "Tokens per second of all ranks together.", "short",
              Query(f"sum(lockstep_rank_tokens_per_second{{{WHERE}}})"), width=3),
         gauge("Goodput", "Share of the job's time in this range that went into new "
-              "steps.", Query(share(GOODPUT, PRODUCTIVE, WHERE)), width=3,
+              "steps. Empty if no step was reported.", Query(goodput(WHERE)), width=3,
               thresholds=GOODPUT_COLORS),
         stat("Checkpoint age", "Time since the last commit was granted. A restart loses the "
              "work since then.", "s", Query(f"min(lockstep_checkpoint_age_seconds{{{WHERE}}})"),
@@ -154,12 +153,15 @@ def _recovery():
         recovery_over_time(WHERE),
         goodput_by_state(WHERE),
         lost_steps(WHERE, "trainingjob"),
-        bar_gauge("Lost machine time", "Unproductive machine time since machine 0 began, by "
+        bar_gauge("Lost machine time", "Lost machine time since machine 0 began, by "
                   "activity. status.ledger has the whole job, also by cause. WarmStartUp: every "
                   "process came from a parked interpreter. CheckpointLoad: as the slowest process "
                   "reports it.", "s",
                   Query("sum by (activity) (lockstep_machine_time_seconds"
-                        f'{{activity!="Productive",{WHERE}}}) > 0', "{{activity}}", instant=True)),
+                        f'{{activity!~"Productive|Unknown",{WHERE}}}) > 0', "{{activity}}", instant=True)),
+        stat("Restarts", "Restarts of the gang and of ranks alone, in the whole life of the job, "
+             "as in status.restarts.total.", "short", Query(restarts_of(WHERE), instant=True),
+             width=8, height=8, decimals=0),
         time_between_failures(WHERE),
         bar_gauge("Budgets", "Failures since the budget was last full, as a share of the limit: "
                   "maxRestarts (application) and maxMachineReplacements (infrastructure). At "

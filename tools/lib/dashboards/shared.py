@@ -26,6 +26,23 @@ def share(counter, part, where, by="", over=RANGE):
             f" / (sum{grouping} (increase({counter}{{{where}}}[{over}])) > 0)")
 
 
+def goodput(where, by="", over=RANGE):
+    """The productive share. Absent for jobs of which no step was ever reported."""
+    def grown(state):
+        grouping = f" by ({by})" if by else ""
+        return f'sum{grouping} (increase({GOODPUT}{{state="{state}",{where}}}[{over}]))'
+    on = f"on ({by})" if by else "on ()"
+    return (f"{share(GOODPUT, PRODUCTIVE, where, by, over)}"
+            f" unless {on} ({grown('unknown')} > 0 and {on} {grown('productive')} == 0)")
+
+
+def restarts_of(where, by=""):
+    """As in status.restarts.total: of gangs, and of ranks alone, under every machine 0."""
+    grouping = f" by ({by})" if by else ""
+    return (f"clamp_min(max{grouping} (lockstep_generations_total{{{where}}}) - 1, 0)"
+            f" + max{grouping} (lockstep_rank_restarts_total{{{where}}})")
+
+
 # In the order of core::MemberPhase.
 MACHINE_PHASES = [
     State("Joining", "#8F8F8F"), State("Idle", "light-blue"), State("Starting", "blue"),
@@ -34,18 +51,21 @@ MACHINE_PHASES = [
 
 GOODPUT = "lockstep_goodput_seconds_total"
 PRODUCTIVE = 'state="productive"'
-GOODPUT_STATES = {"productive": "green", "lost": "red", "restart": "orange", "waiting": "yellow",
-                  "checkpoint": "blue"}
+GOODPUT_STATES = {"productive": "green", "unknown": "#8F8F8F", "lost": "red", "restart": "orange",
+                  "waiting": "yellow", "checkpoint": "blue"}
 GOODPUT_COLORS = [(None, "red"), (0.8, "orange"), (0.95, "green")]
 
 
 def restarts(where, width=8):
     return timeseries(
         "Restarts by cause",
-        "Restarts of gangs, by the cause that ended the previous generation. "
-        "StopRequested is a suspend, a drain or a new size. It is no failure.", "short",
+        "Restarts of gangs, by the cause that ended the previous generation, and of ranks alone. "
+        "StopRequested is a suspend, a drain or a new size. It is no failure. A restart that "
+        "began with another machine 0 has no cause here.", "short",
         Query(f"sum by (cause) (increase(lockstep_restarts_total{{{where}}}[{RATE}])) > 0",
               "{{cause}}"),
+        Query(f"sum (increase(lockstep_rank_restarts_total{{{where}}}[{RATE}])) > 0",
+              "rank alone"),
         width=width, bars=True, stacked="normal", noValue="none", decimals=0)
 
 
@@ -85,8 +105,8 @@ def recovery_over_time(where, width=8):
 def goodput_by_state(where, width=8):
     return timeseries(
         "Where the time goes",
-        "productive: new steps. lost: steps repeated after a restart. restart: stopping, "
-        "starting and preparing the first step. waiting: a machine is missing, a backoff or an "
+        "productive: new steps. unknown: no step was ever reported. lost: steps repeated after a "
+        "restart. restart: stopping, starting and preparing the first step. waiting: a machine is missing, a backoff or an "
         "old lease has not ended, or the job is suspended. checkpoint: a process waits for the "
         "answer to its commit.", "percentunit",
         Query(f"sum by (state) (rate({GOODPUT}{{{where}}}[{RATE}]))"

@@ -131,8 +131,9 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
   const GoodputDurations goodput = goodput_.At(now);
   for (size_t i = 0; i < kGoodputStates; ++i) {
     page.Counter("lockstep_goodput_seconds_total",
-                 "The job's time since this machine 0 began: productive, lost (steps done again), "
-                 "restart, waiting or checkpoint; the five add up to all of it.",
+                 "The job's time since this machine 0 began: productive, unknown (no step was ever "
+                 "reported), lost (steps done again), restart, waiting or checkpoint; the six add "
+                 "up to all of it.",
                  Seconds(goodput[i]), {{"state", ToString(static_cast<GoodputState>(i))}});
   }
   AddLedger(&page);

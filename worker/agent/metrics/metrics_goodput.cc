@@ -10,6 +10,8 @@ const char* ToString(GoodputState state) {
   switch (state) {
     case GoodputState::kProductive:
       return "productive";
+    case GoodputState::kUnknown:
+      return "unknown";
     case GoodputState::kLost:
       return "lost";
     case GoodputState::kRestart:
@@ -68,7 +70,7 @@ GoodputState Goodput::state() const {
       break;
   }
   if (open_commits_ > 0) return GoodputState::kCheckpoint;
-  if (furthest_ == 0) return GoodputState::kProductive;
+  if (furthest_ == 0) return GoodputState::kUnknown;
   if (!stepped_) return GoodputState::kRestart;
   return step_ < furthest_ ? GoodputState::kLost : GoodputState::kProductive;
 }

@@ -1,10 +1,10 @@
 // Goodput: where a job's time goes. Every second since the coordinator was born belongs to exactly
-// one state, so the five add up to the time that passed, and none of them ever falls.
+// one state, so the six add up to the time that passed, and none of them ever falls.
 //
 // Steps say what is worth something: a step that no earlier generation did is productive; one that
 // is done again, because its result died with its generation, is lost. Time is judged when it
-// passes, never afterwards. A program that reports no steps is taken to be productive while it
-// runs. A coordinator knows of the steps it heard of itself, not of those before its birth.
+// passes, never afterwards. While ranks run and no step was ever reported, the use of the time is
+// unknown. A coordinator knows of the steps it heard of itself, not of those before its birth.
 #ifndef LOCKSTEP_WORKER_AGENT_METRICS_METRICS_GOODPUT_H_
 #define LOCKSTEP_WORKER_AGENT_METRICS_METRICS_GOODPUT_H_
 
@@ -19,13 +19,14 @@ namespace lockstep::agent {
 
 enum class GoodputState : uint8_t {
   kProductive,  // steps that were never done before
+  kUnknown,     // ranks run, and no step was ever reported
   kLost,        // steps that are done again
   kRestart,     // from the first signal of a generation's end to the next one's first step, less
                 // what was spent waiting
   kWaiting,     // for machines, a backoff, an old lease to run out, or a suspended job's return
   kCheckpoint,  // from a process's request to commit to its answer
 };
-inline constexpr size_t kGoodputStates = 5;
+inline constexpr size_t kGoodputStates = 6;
 const char* ToString(GoodputState state);  // "productive", ...: the label `state`
 
 using GoodputDurations = std::array<Duration, kGoodputStates>;  // by GoodputState

@@ -305,13 +305,12 @@ class OpenLedger(Record):
     machine_milliseconds: Optional[Dict[str, int]] = field(
         default=None, metadata=of("machineMilliseconds")
     )
-    """Time of the machines by activity, in milliseconds of one machine: Productive,
+    """Time of the machines by activity, in milliseconds of one machine: Productive, Unknown,
     WaitingForNodes, WaitingForMachines, Spawn, StartUp, WarmStartUp, CheckpointLoad, Redone, Hang,
     Detect and Stop. The sum is all time."""
 
     lost_to: Optional[Dict[str, int]] = field(default=None, metadata=of("lostTo"))
-    """Time that was not productive, by the cause of the restart that lost it. None: the job's first
-    start."""
+    """Time that was lost, by the cause of the restart that lost it. None: the job's first start."""
 
 
 @dataclass(repr=False)
@@ -332,16 +331,15 @@ class Ledger(Record):
     machine_milliseconds: Optional[Dict[str, int]] = field(
         default=None, metadata=of("machineMilliseconds")
     )
-    """Time of the machines by activity, in milliseconds of one machine: Productive,
+    """Time of the machines by activity, in milliseconds of one machine: Productive, Unknown,
     WaitingForNodes, WaitingForMachines, Spawn, StartUp, WarmStartUp, CheckpointLoad, Redone, Hang,
     Detect and Stop. The sum is all time."""
 
     lost_to: Optional[Dict[str, int]] = field(default=None, metadata=of("lostTo"))
-    """Time that was not productive, by the cause of the restart that lost it. None: the job's first
-    start."""
+    """Time that was lost, by the cause of the restart that lost it. None: the job's first start."""
 
     goodput: Optional[str] = field(default=None, metadata=of("goodput"))
-    """The productive share of all time, as in 97.3%."""
+    """The productive share of all time, as in 97.3%. unknown: no step is known."""
 
     furthest_step: Optional[int] = field(default=None, metadata=of("furthestStep"))
     """The furthest step that any generation reached."""

@@ -3,13 +3,16 @@
 import json
 import os
 import pathlib
+import re
 import signal
+import subprocess
 import time
 
 import pytest
 from jobs import HTTP
 from kubelet_writer import container, now
 from processes import children, environment
+from tls import binary
 from waiting import wait_until
 
 # Ranks that live until somebody opens the gate, and save nothing.
@@ -61,6 +64,30 @@ def test_failed_job_reports_the_failed_rank_and_its_error(jobs):
     assert "failed once and" in status["reason"]
     described = jobs.kubectl("describe", "tj", "bad")
     assert "rank 3" in described and "no such file: x" in described
+
+
+def shown_restarts(jobs, name):
+    """Of one job: the printer column, the command line's column, the status, and its history."""
+    listed = subprocess.run([binary("lockstep"), "list", "-n", jobs.namespace, "--kubeconfig",
+                             jobs.cluster.kubeconfig], capture_output=True, text=True, check=True)
+    columns = []
+    for text in (jobs.kubectl("get", "tj"), listed.stdout):
+        head, *rows = [re.split(r"  +", line.strip()) for line in text.splitlines()]
+        [row] = [row for row in rows if row[0] == name]
+        columns.append(int(row[head.index("RESTARTS")]))
+    status = jobs.status(name)
+    return *columns, status["restarts"]["total"], len(status["history"])
+
+
+def test_restarts_are_those_that_were_made_however_the_job_ended(jobs):
+    jobs.apply("loop", "exit 5")
+    status = jobs.wait_state("loop", "Failed")
+    assert "with exit code 5 within 60 s of the start" in status["reason"]
+    assert status["ledger"]["goodput"] == "unknown"
+    assert shown_restarts(jobs, "loop") == (1, 1, 1, 2)
+    jobs.apply("none", "exit 127")
+    jobs.wait_state("none", "Failed")
+    assert shown_restarts(jobs, "none") == (0, 0, 0, 1)
 
 
 def test_gang_restarts_in_place_after_a_rank_is_killed(jobs, tmp_path):

@@ -45,6 +45,26 @@ def test_killed_rank_restarts_and_job_succeeds(tmp_path):
     assert restart["cause"] == "ProcessSignal" and restart["respawned"], report
 
 
+def test_repeated_crash_of_program_without_reports_says_nothing_of_steps_or_productivity(tmp_path):
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "exit 5")
+    code, report, output = run.finish(patience=60)
+    assert code == 5, output
+    assert "ended twice in a row with exit code 5 within 60 s of the start" in output
+    assert report["ledger"]["goodput"] == "unknown"
+    assert "productiv" not in output and "lost to" not in output, "the run took less than a minute"
+    assert report["restarts"]["total"] == 1 and len(report["generations"]) == 2, report
+    assert [each["cause"] for each in report["history"]] == ["ProcessExit", "EarlyCrash"]
+
+
+def test_command_that_does_not_exist_is_no_restart(tmp_path):
+    run = Run(tmp_path, "-m", "2", "--", "/no/such/program")
+    code, report, output = run.finish(patience=60)
+    assert code == 127, output
+    assert report["restarts"]["total"] == 0, report
+    assert [each["cause"] for each in report["history"]] == ["CommandNotFound"], report
+    assert "machine time" not in output
+
+
 def test_restart_removes_compile_lock_of_killed_rank_and_keeps_compiled_files(tmp_path):
     wait_as_torch_does = "while [ -e lock ]; do sleep 0.01; done"
     run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "cd \"$TORCH_EXTENSIONS_DIR\" && "

@@ -35,7 +35,23 @@ TEST(GoodputTest, WaitsForMachinesThenStartsThenRuns) {
   const Goodput goodput = Running();
   EXPECT_EQ(Of(goodput, GoodputState::kWaiting, seconds(2)), seconds(1));
   EXPECT_EQ(Of(goodput, GoodputState::kRestart, seconds(2)), seconds(1));
-  EXPECT_EQ(goodput.state(), GoodputState::kProductive) << "it may be a program without reports";
+  EXPECT_EQ(goodput.state(), GoodputState::kUnknown) << "it may be a program without reports";
+}
+
+TEST(GoodputTest, TimeBeforeTheFirstReportedStepOfAllStaysUnknown) {
+  Goodput goodput = Running();
+  goodput.OnStep(seconds(9), 1);
+  EXPECT_EQ(Of(goodput, GoodputState::kUnknown, seconds(10)), seconds(7));
+  EXPECT_EQ(Of(goodput, GoodputState::kProductive, seconds(10)), seconds(1));
+  Restart(&goodput, seconds(10));
+  EXPECT_EQ(Of(goodput, GoodputState::kUnknown, seconds(60)), seconds(7));
+}
+
+TEST(GoodputTest, ARestartOfAProgramThatReportsNothingIsNoProof) {
+  Goodput goodput = Running();
+  Restart(&goodput, seconds(4));
+  EXPECT_EQ(goodput.state(), GoodputState::kUnknown);
+  EXPECT_EQ(Of(goodput, GoodputState::kProductive, seconds(9)), Duration::zero());
 }
 
 TEST(GoodputTest, StepsThatAreDoneAgainAreLostTime) {
@@ -49,7 +65,8 @@ TEST(GoodputTest, StepsThatAreDoneAgainAreLostTime) {
   goodput.OnStep(seconds(24), 10);
   EXPECT_EQ(goodput.state(), GoodputState::kProductive);
   EXPECT_EQ(Of(goodput, GoodputState::kLost, seconds(30)), seconds(4));
-  EXPECT_EQ(Of(goodput, GoodputState::kProductive, seconds(30)), seconds(11 + 6));
+  EXPECT_EQ(Of(goodput, GoodputState::kUnknown, seconds(30)), seconds(1));
+  EXPECT_EQ(Of(goodput, GoodputState::kProductive, seconds(30)), seconds(10 + 6));
   EXPECT_EQ(Of(goodput, GoodputState::kRestart, seconds(30)), seconds(1 + 7))
       << "until the first step of the new generation";
 }
@@ -88,7 +105,7 @@ TEST(GoodputTest, CheckpointTimeRunsWhileAnyCommitIsOpen) {
   goodput.OnCommitAnswered(seconds(5));
   EXPECT_EQ(goodput.state(), GoodputState::kCheckpoint);
   goodput.OnCommitAnswered(seconds(6));
-  EXPECT_EQ(goodput.state(), GoodputState::kProductive);
+  EXPECT_EQ(goodput.state(), GoodputState::kUnknown);
   EXPECT_EQ(Of(goodput, GoodputState::kCheckpoint, seconds(9)), seconds(3));
 }
 
@@ -96,7 +113,7 @@ TEST(GoodputTest, ACommitEndsWithItsGeneration) {
   Goodput goodput = Running();
   goodput.OnCommitAsked(seconds(3));
   Restart(&goodput, seconds(4));
-  EXPECT_EQ(goodput.state(), GoodputState::kProductive);
+  EXPECT_EQ(goodput.state(), GoodputState::kUnknown);
 }
 
 TEST(GoodputTest, NothingCountsAfterTheVerdict) {
