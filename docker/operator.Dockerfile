@@ -24,7 +24,8 @@ RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out -DLOCKSTEP_HTTP=$HTTP lockstep-operator kubectl-lockstep && \
     docker/runtime-root /root-of-image /out/lockstep-operator /out/kubectl-lockstep -- \
       libc6-dev libstdc++-12-dev libgcc-12-dev libssl-dev libc-ares-dev libyaml-cpp-dev libre2-dev \
-      libhwloc-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+      libhwloc-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev \
+      zlib1g-dev node-preact
 
 FROM scratch
 COPY --from=build /root-of-image /

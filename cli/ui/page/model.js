@@ -86,7 +86,7 @@ export function figures(view) {
   const total = progress.totalSteps || ranks.totalSteps || 0;
   const rate = lastOf(series.stepsPerSecond);
   const loss = view.live ? lastOf(series.loss) ?? metric(progress, "loss") : metric(progress, "loss") ?? lastOf(series.loss);
-  const tokens = view.live && ranks.tokensPerSecond ? sum(present(ranks.tokensPerSecond)) : metric(progress, "tokensPerSecond") ?? lastOf(series.tokensPerSecond);
+  const tokens = ranks.tokensPerSecond ? sum(present(ranks.tokensPerSecond)) : metric(progress, "tokensPerSecond") ?? lastOf(series.tokensPerSecond);
   const eta = !view.live || !total ? null : rate ? (total - step) / rate : progress.etaSeconds ?? null;
   return { step, total, rate, loss, tokens: tokens || null, eta };
 }

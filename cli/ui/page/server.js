@@ -28,7 +28,9 @@ function takeToken() {
 
 // A relative path, so that the page works below any path of a proxy.
 export async function ask(path, options = {}) {
-  const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, ...options });
+  const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, ...options }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("The run has ended, or can't be reached");
+  });
   if (answer.ok) return answer;
   if (answer.status === 401) throw new Error("Open the address that lockstep printed: it holds the key");
   let said = "";

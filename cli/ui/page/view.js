@@ -11,11 +11,16 @@ export function merge(view, answer) {
   }
   const old = view || {};
   const next = { ...old, ...answer };
+  next.dropped = { ...old.dropped };
   for (const name of ["generations", "events"]) {
-    next[name] = answer[name] ? [...(old[name] || []).slice(0, answer[name].from), ...answer[name].items] : old[name] || [];
+    next[name] = old[name] || [];
+    if (!answer[name]) continue;
+    const { from, dropped, items } = answer[name];
+    // `from` counts in the list that the server has now, without those that it has dropped since.
+    const gone = (dropped || 0) - ((old.dropped || {})[name] || 0);
+    next[name] = next[name].slice(gone, gone + from).concat(items);
+    next.dropped[name] = dropped || 0;
   }
-  if (answer.events) next.eventsDropped = answer.events.dropped || 0;
-  if (answer.generations) next.generationsDropped = answer.generations.dropped || 0;
   next.series = answer.series ? mergeSeries(old.series, answer.series) : old.series || { t: [], step: [] };
   if (answer.ranks || !next.ranks) Object.assign(next, ranksOf(answer.ranks || {}));
   if (answer.machines || !next.machines) next.machines = machinesOf(answer.machines || {});

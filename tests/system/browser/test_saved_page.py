@@ -31,7 +31,7 @@ def test_every_view_shows_the_values_of_the_saved_run(open_page, save):
     figures = page.locator(".figure").all_inner_texts()
     assert [each.split("\n")[0] for each in figures] == [
         "progress", "loss", "steps/s", "tokens/s", "productive time", "restarts"]
-    for figure, value in zip(figures, ["25.0%", "2.50", "5.25", "–", "87.5%", "1"], strict=True):
+    for figure, value in zip(figures, ["25.0%", "2.50", "5.25", "64.0k", "87.5%", "1"], strict=True):
         assert value in figure, figures
     restart = text_of(page, ".restarts tbody tr")
     for part in ("00:31", "rank 11 on machine 2 was killed by SIGKILL", "detect 50 ms", "stop 41 ms",
@@ -147,20 +147,19 @@ def test_hostile_log_lines_names_and_messages_are_text(open_page, save):
     assert SVG and opened.complaints == []
 
 
-@pytest.mark.parametrize("width, theme", [(390, "light"), (390, "dark"), (1080, "light"),
-                                          (1440, "light"), (1440, "dark"), (2560, "dark")])
-def test_page_is_not_wider_than_its_window_and_axe_finds_nothing(open_page, save, width, theme):
+@pytest.mark.parametrize("width, theme, tabs", [
+    (390, "dark", "1"), (1080, "light", ""), (1440, "light", "134"), (2560, "dark", "")])
+def test_page_is_not_wider_than_its_window_and_axe_finds_nothing(open_page, save, width, theme, tabs):
     made = view()
     made["job"]["name"] = "a-job-" + "with-a-long-name-" * 9
     opened = open_page(save(made), size=(width, 900), theme=theme)
     assert opened.page.locator("html").get_attribute("data-theme") == theme
     assert opened.overflow() <= 0
-    for number in "1345" if width in (390, 1440) else "1":
+    for number in tabs:
         opened.page.keyboard.press(number)
         assert opened.overflow() <= 0
-        if width in (390, 1440):
-            found = Axe().run(opened.page, options=AXE)
-            assert found.violations_count == 0, found.generate_report()
+        found = Axe().run(opened.page, options=AXE)
+        assert found.violations_count == 0, found.generate_report()
 
 
 def test_32768_ranks_are_drawn_within_the_frame_budget_and_the_straggler_is_named(open_page, save,

@@ -18,6 +18,7 @@ LICENCES = {
     "libevent": "BSD-3-Clause",
     "llvm-toolchain-19": "Apache-2.0 WITH LLVM-exception",
     "nlohmann-json3": "MIT",
+    "node-preact": "MIT",
     "onednn": "Apache-2.0",
     "openssl": "Apache-2.0",
     "pmix": "BSD-3-Clause",

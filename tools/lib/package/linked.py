@@ -52,7 +52,7 @@ def parts(build, program):
     """The Parts of `program`, sorted by source and package."""
     build = pathlib.Path(build).resolve()
     libraries, own = _linked_files(build, program)
-    files = {**{path: "CONTAINS" for path in _headers(build, own)},
+    files = {**{path: "CONTAINS" for path in [*_headers(build, own), *_bundled(build, own)]},
              **{path: "DYNAMIC_LINK" if ".so" in path.name else "STATIC_LINK" for path in libraries}}
     strongest = {}
     for path, package in _packages(tuple(sorted(files))).items():
@@ -107,6 +107,14 @@ def _headers(build, own):
             found.add(line.strip())
     absolute = {pathlib.Path(os.path.normpath(build / name)) for name in found}
     return {path.resolve() for path in absolute if not _is_below(path, root)}
+
+
+def _bundled(build, own):
+    """Files of others in the page that is embedded in a program (tools/lib/page/bundle)."""
+    if not any(archive == "liblockstep_page.a" for archive, *_ in (each for each in own if isinstance(each, tuple))):
+        return set()
+    lists = build.glob("cli/ui/embedded/bundled/page.others")
+    return {pathlib.Path(line) for each in lists for line in each.read_text().splitlines()}
 
 
 def _key(object_file):

@@ -227,7 +227,7 @@ export function Events({ view }) {
       ) : (
         <p class="none">Nothing has happened yet.</p>
       )}
-      {view.eventsDropped ? <p class="none">{`${count(view.eventsDropped)} earlier ones are not kept.`}</p> : null}
+      {view.dropped.events ? <p class="none">{`${count(view.dropped.events)} earlier ones are not kept.`}</p> : null}
     </div>
   );
 }

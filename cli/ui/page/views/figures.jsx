@@ -18,7 +18,7 @@ export function Hero({ view, figure, list }) {
       </p>
       {words ? (
         <p class="words">
-          its last words <code>{words}</code>
+          last line of stderr: <code>{words}</code>
         </p>
       ) : null}
     </div>

@@ -26,7 +26,8 @@ const COLOURS = {
   tokensPerSecond: "tokens/s",
 };
 
-// Above this many ranks a row of the page holds many machines, each a column of its ranks.
+// Above either, a row of the page holds many machines, each a column of its ranks.
+const kManyMachines = 18;
 const kManyRanks = 256;
 const kHeight = 236;
 const kManyHeight = 420;
@@ -39,7 +40,7 @@ export class Grid extends Sized {
   }
 
   shouldComponentUpdate(props, state) {
-    const same = ["ranks", "machines", "straggler", "live"].every((name) => props.view[name] === this.props.view[name]);
+    const same = ["ranks", "machines", "straggler"].every((name) => props.view[name] === this.props.view[name]);
     return !same || props.chosen !== this.props.chosen || props.theme !== this.props.theme || state !== this.state;
   }
 
@@ -54,7 +55,7 @@ export class Grid extends Sized {
 
   layout(width) {
     const { machines, processes } = this.props.view.job;
-    if (machines * processes <= kManyRanks) {
+    if (machines <= kManyMachines && machines * processes <= kManyRanks) {
       const label = 34;
       const tall = clamp(kHeight / machines, 13, 58);
       const wide = (width - label) / processes;
@@ -97,7 +98,7 @@ export class Grid extends Sized {
         if (!layout.many) paintText(pen, layout, x, y, `r${rank}`, text, shade ? color.ink : STATES[state] ? color.on : color["on-pale"]);
       }
     }
-    const late = view.live && view.straggler ? view.straggler.machine : -1;
+    const late = view.straggler ? view.straggler.machine : -1;
     if (layout.many && late >= 0) {
       const [x, y] = layout.place(late, 0);
       outline(pen, color.bad, x - 1, y - 1, layout.wide + 2, processes * layout.tall + 2);
@@ -110,8 +111,8 @@ export class Grid extends Sized {
   }
 
   paintLabel(pen, color, { tall }, m) {
-    const { straggler, live } = this.props.view;
-    const late = live && straggler && straggler.machine === m;
+    const { straggler } = this.props.view;
+    const late = straggler && straggler.machine === m;
     const middle = m * tall + tall / 2;
     pen.textAlign = "left";
     pen.fillStyle = late ? color.bad : color.dim;

@@ -41,7 +41,8 @@ export class Log extends Component {
     const mine = this.reading;
     const { chosen } = this.props;
     this.setState({ lines: [], skipped: 0, problem: "" });
-    if (saved) {
+    // After the end the view has the lines, and perhaps no server is left.
+    if (this.props.view.logs || saved) {
       this.setState({ lines: linesOf(this.props.view.logs || {}, chosen) });
       return;
     }
