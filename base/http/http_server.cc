@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep {
@@ -17,6 +18,10 @@ const char* ReasonPhrase(int status) {
       return "No Content";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -25,6 +30,8 @@ const char* ReasonPhrase(int status) {
       return "Conflict";
     case 413:
       return "Content Too Large";
+    case 421:
+      return "Misdirected Request";
     case 431:
       return "Request Header Fields Too Large";
     case 501:
@@ -98,6 +105,11 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
 void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string_view received) {
   if (!MakeRoom()) return;
   OnBytes(Add(std::move(connection), ""), received);
+}
+
+bool HttpServer::sent() const {
+  return std::ranges::all_of(
+      clients_, [](const auto& entry) { return entry.second.connection->queued() == 0; });
 }
 
 bool HttpServer::MakeRoom() {

@@ -90,6 +90,8 @@ class HttpServer {
   void Adopt(std::unique_ptr<Connection> connection, std::string_view received);
 
   size_t connections() const { return clients_.size(); }
+  // Whether the kernel has taken all answers.
+  bool sent() const;
 
  private:
   struct Client {

@@ -14,8 +14,8 @@
 #include "cli/cluster/connection.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/log_choice.h"
-#include "cli/cluster/log_lines.h"
 #include "cli/cluster/log_stream.h"
+#include "cli/log_lines.h"
 #include "operator/kube/watch/watch.h"
 
 namespace lockstep::cli {

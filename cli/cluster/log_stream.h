@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "base/text/line_buffer.h"
 #include "base/wall_time.h"
-#include "cli/cluster/log_lines.h"
+#include "cli/log_lines.h"
 #include "operator/kube/http/transport.h"
 
 namespace lockstep::cli {

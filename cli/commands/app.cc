@@ -120,6 +120,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddPlan(*app, invocation);
   AddConvert(*app, invocation);
   AddTopology(*app, invocation);
+  AddUi(*app, invocation);
   AddBench(*app, invocation);
   AddClusterCommands(*app, invocation);
   AddCompletion(*app, invocation);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/stop_signals.h"
+#include "base/text/ascii.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/misread.h"
@@ -38,6 +39,9 @@ namespace fs = std::filesystem;
 constexpr const char* kAgentName = "lockstep-agent";
 constexpr size_t kHostFileLimit = size_t{4} << 20;
 
+// What CLI11 gives a flag without a value.
+constexpr const char* kBareFlag = "true";
+
 struct RunCommand {
   std::string file;
   JobFlags flags;
@@ -47,6 +51,7 @@ struct RunCommand {
   std::string report;
   std::string status;
   std::string unschedulable;
+  std::string ui;  // "": no page
   bool no_namespace = false;
   bool no_table = false;
   bool no_hints = false;
@@ -233,6 +238,14 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   if (const Status ready = PrepareOutput("--status", status); !ready.ok()) {
     return Fail(ready.error().message, core::kExitUsage);
   }
+  std::optional<uint16_t> ui;
+  if (!command.ui.empty()) {
+    ui = command.ui == kBareFlag ? 0 : ParseNumber<uint16_t>(command.ui);
+    if (!ui) {
+      return Fail("--ui=" + command.ui + ": write a port from 1 to 65535, or --ui for a free one",
+                  core::kExitUsage);
+    }
+  }
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
@@ -240,6 +253,11 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   options.agent = *agent;
   options.nodes = *std::move(nodes);
   options.report = report;
+  options.ui = ui;
+  if (!options.nodes.remote() && (ui || !report.empty())) {
+    options.bindings =
+        std::make_shared<const Bindings>(computer.machine, job.spec, OwnEnvironment());
+  }
   options.status = status;
   options.unschedulable =
       command.unschedulable.empty() ? "" : fs::absolute(command.unschedulable).string();
@@ -356,6 +374,8 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       ->add_option("--status", run->status,
                    "Write the job's status there as JSON when it changes, at most twice a second")
       ->type_name("FILE");
+  command->add_flag("--ui", run->ui,
+                    "Serve a page of the run on 127.0.0.1, at a free port or at --ui=PORT");
   command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes")
       ->type_name("PROGRAM");
   command->add_flag("--no-pid-namespace", run->no_namespace,

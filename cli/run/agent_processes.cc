@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "cli/log_lines.h"
 #include "core/model/names.h"
 
 namespace lockstep::cli {
@@ -171,9 +172,12 @@ void AgentProcesses::WatchLog(const std::shared_ptr<Agent>& agent) {
 
 bool AgentProcesses::ReadOutput(Agent& agent) {
   std::string text;
-  const bool more = ReadLines(
-      agent.process.output.get(), agent.output,
-      [&](std::string_view line, bool ended) { text.append(line).append(ended ? "\n" : ""); });
+  const bool more =
+      ReadLines(agent.process.output.get(), agent.output, [&](std::string_view line, bool ended) {
+        if (options_.on_line) options_.on_line(agent.machine, line);
+        text.append(options_.marks_stderr ? WithoutMark(line) : std::string(line));
+        if (ended) text += '\n';
+      });
   if (!text.empty()) screen_->RankText(text);
   return more;
 }

@@ -10,10 +10,12 @@
 #include <csignal>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/event_loop.h"
@@ -45,6 +47,10 @@ struct AgentProcessesOptions {
   bool own_shared_memory = false;  // as SpawnSpec has it
   std::string hosts_file;          // likewise; "": machines keep this computer's host name
   bool needs_host_names = false;   // the job may go wrong without: said where they can't be had
+  // The agents mark stderr (core::AgentConfig): the screen gets lines without the mark.
+  bool marks_stderr = false;
+  // Each line of the ranks' output as its agent wrote it, without its end; may be empty.
+  std::function<void(uint32_t machine, std::string_view line)> on_line = {};
 };
 
 class AgentProcesses {

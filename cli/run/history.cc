@@ -43,6 +43,27 @@ std::string ResumeOf(const GenerationEntry& entry) {
   return ", from checkpoint " + std::filesystem::path(entry.resume).filename().string();
 }
 
+// Of the time in which it did steps, as large a part as the ledger takes (core/status/ledger.h).
+void SetRedone(int64_t furthest, const GenerationEntry& next, std::optional<Time> until,
+               Recovery& recovery) {
+  if (!next.first_step || next.resumed_at <= 0) return;
+  recovery.redone_steps = std::max<int64_t>(furthest - next.resumed_at + 1, 0);
+  for (const std::optional<Time>& end : {next.halted, next.died, next.stop_sent, next.ended}) {
+    if (end) until = std::min(until.value_or(*end), *end);
+  }
+  if (!until) return;
+  const Duration stepped = std::max(*until - *next.first_step, Duration::zero());
+  recovery.redone = Duration::zero();
+  if (next.resumed_at > furthest) return;
+  if (next.last_step <= furthest) {
+    recovery.redone = stepped;
+    return;
+  }
+  const auto again = static_cast<double>(furthest - next.resumed_at);
+  const auto all = static_cast<double>(next.last_step - next.resumed_at);
+  recovery.redone = std::chrono::duration_cast<Duration>(stepped * (again / all));
+}
+
 }  // namespace
 
 std::string Brief(Duration duration) {
@@ -95,7 +116,7 @@ void History::Finish(Time at, core::Generation generation, const core::Failure& 
   generations_.back().failure = failure;
 }
 
-Recovery History::RecoveryOf(size_t index) const {
+Recovery History::RecoveryOf(size_t index, std::optional<Time> until) const {
   Recovery recovery;
   const GenerationEntry& entry = generations_[index];
   recovery.detect = Between(entry.died, entry.stop_sent);
@@ -106,6 +127,9 @@ Recovery History::RecoveryOf(size_t index) const {
   recovery.spawn = Between(next.announced, next.spawned);
   recovery.first_step = Between(next.spawned, next.first_step);
   recovery.respawn = Between(entry.died ? entry.died : entry.stop_sent, next.spawned);
+  int64_t furthest = 0;
+  for (size_t i = 0; i <= index; ++i) furthest = std::max(furthest, generations_[i].last_step);
+  SetRedone(furthest, next, until, recovery);
   return recovery;
 }
 

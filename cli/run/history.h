@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_CLI_RUN_HISTORY_H_
 #define LOCKSTEP_CLI_RUN_HISTORY_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct Recovery {
   std::optional<Duration> spawn;       // until every rank was exec'ed
   std::optional<Duration> first_step;  // until a first step: the program's own share
   std::optional<Duration> respawn;     // the event until every rank was exec'ed
+  std::optional<Duration> redone;      // in which the next one did steps that were done before
+  std::optional<int64_t> redone_steps;
 };
 
 class History {
@@ -35,8 +38,9 @@ class History {
   void Finish(Time at, core::Generation generation, const core::Failure& failure);
 
   const std::vector<GenerationEntry>& generations() const { return generations_; }
-  // Of generations()[index]; empty parts while the next has not come to them.
-  Recovery RecoveryOf(size_t index) const;
+  // Of generations()[index]; empty parts while the next has not come to them. `until`: now, if the
+  // next one still runs.
+  Recovery RecoveryOf(size_t index, std::optional<Time> until = std::nullopt) const;
 
  private:
   std::vector<GenerationEntry> generations_;  // in their order

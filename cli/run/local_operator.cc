@@ -20,6 +20,7 @@
 #include "cli/run/outcome.h"
 #include "cli/run/prestart_text.h"
 #include "cli/run/report.h"
+#include "cli/run/run_page.h"
 #include "cli/run/run_setup.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
@@ -71,11 +72,14 @@ std::vector<MachinePlace> MachinePlaces(const RunSetup& setup) {
   return places;
 }
 
-gang::GangLinkOptions LinkOptions(int machines) {
+bool WantsPage(const RunOptions& options) { return options.ui || !options.report.empty(); }
+
+gang::GangLinkOptions LinkOptions(int machines, bool page) {
   gang::GangLinkOptions options;
   options.first_retry = kFirstRetry;
   options.last_retry = kLastRetry;
   options.calm = machines > kManyMachines ? kCalm : Duration::zero();
+  options.by_machine = page;
   // These agents are this user's own, and so is the processor.
   options.first_gap = options.last_gap = Duration::zero();
   return options;
@@ -84,6 +88,11 @@ gang::GangLinkOptions LinkOptions(int machines) {
 // Whether this computer is several machines.
 bool PlaysMachines(const core::TrainingJob& job, const RunOptions& options) {
   return job.spec.num_machines > 1 && !options.nodes.remote();
+}
+
+// The page shows stderr apart. Json says the stream itself, Raw must stay as it is.
+bool MarksStderr(const core::TrainingJob& job, const RunOptions& options) {
+  return WantsPage(options) && job.spec.logs.format == core::LogFormat::kPrefix;
 }
 
 bool WantsLiveTable(const RunOptions& options) {
@@ -105,17 +114,22 @@ class LocalOperator {
         options_(options),
         setup_(std::move(setup)),
         screen_(setup_.loop.get(), WantsLiveTable(options), WantsColor()),
-        agents_(setup_.loop.get(), &screen_, setup_.spawner.get(),
-                {.agent = options.agent,
-                 .namespaces = options.namespaces,
-                 .show_agent_logs = options.verbose,
-                 // Machines that are several would meet each other's files in one.
-                 .own_shared_memory = job.spec.num_machines > 1,
-                 .hosts_file =
-                     PlaysMachines(job, options) ? MakeHostsFile(setup_, job.metadata.name) : "",
-                 .needs_host_names =
-                     PlaysMachines(job, options) && core::StartsFromMachine0(job.spec)}),
-        link_(setup_.loop.get(), LinkOptions(job.spec.num_machines),
+        agents_(
+            setup_.loop.get(), &screen_, setup_.spawner.get(),
+            {.agent = options.agent,
+             .namespaces = options.namespaces,
+             .show_agent_logs = options.verbose,
+             // Machines that are several would meet each other's files in one.
+             .own_shared_memory = job.spec.num_machines > 1,
+             .hosts_file =
+                 PlaysMachines(job, options) ? MakeHostsFile(setup_, job.metadata.name) : "",
+             .needs_host_names = PlaysMachines(job, options) && core::StartsFromMachine0(job.spec),
+             .marks_stderr = MarksStderr(job, options),
+             .on_line =
+                 [this](uint32_t machine, std::string_view line) {
+                   if (page_) page_->OnLine(machine, line);
+                 }}),
+        link_(setup_.loop.get(), LinkOptions(job.spec.num_machines, WantsPage(options)),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },
                .on_accepted = nullptr}),
@@ -126,15 +140,32 @@ class LocalOperator {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
     for (const int signal : {SIGCHLD, SIGWINCH, SIGCONT}) setup_.loop->OnSignal(signal, [] {});
+    if (WantsPage(options)) MakePage();
+  }
+
+  // Before anything runs: a port that is taken must not cost a run.
+  Status ServePage() {
+    if (!options_.ui) return {};
+    const std::optional<PageFile> page = EmbeddedPage();
+    if (!page) return Error::Unavailable(std::string("--ui: ") + kNoPage);
+    if (Status served = page_->Serve(*options_.ui, *page); !served.ok()) {
+      return Error{served.error().kind, "--ui: " + served.error().message +
+                                            "; name another port, or none to get a free one"};
+    }
+    screen_.Event("the page of this run: " + page_->address());
+    return {};
   }
 
   Result<int> Run() {
+    // From here on: the line with the page's token is in no report.
+    if (page_) screen_.OnEvent([this](const std::string& text) { page_->OnEvent(text); });
     while (true) {
       const Time now = BootTime();
       ReadUnschedulable();
       for (const AgentEnd& end : agents_.Collect()) OnEnd(end);
       Result<Time> decided = DecideAll(now);
       if (!decided.ok()) return Abandon(decided.error());
+      if (page_) page_->OnJob(job_.status());
       if (job_.over()) return Finish();
       Show(now);
       if (now >= next_status_) {
@@ -156,6 +187,37 @@ class LocalOperator {
   const std::string& name() const { return job_.job().metadata.name; }
   int64_t ranks() const {
     return static_cast<int64_t>(spec().num_machines) * core::ProcessesStarted(spec());
+  }
+
+  void MakePage() {
+    ViewJob view;
+    view.job = job_.job();
+    view.where =
+        options_.nodes.remote() ? std::to_string(setup_.places.size()) + " nodes" : OwnHostName();
+    if (options_.nodes.remote()) {
+      for (const Place& place : setup_.places) view.nodes.push_back(place.node);
+    }
+    view.began = options_.started_wall;
+    page_ = std::make_unique<RunPage>(view, options_.started,
+                                      RunPage::Sources{.loop = setup_.loop.get(),
+                                                       .spawner = setup_.spawner.get(),
+                                                       .agent = options_.agent,
+                                                       .history = &history_,
+                                                       .bindings = options_.bindings,
+                                                       .served = options_.ui.has_value(),
+                                                       .agents = [this] { return Agents(); }});
+  }
+
+  // Those that run, with their folders where they are here.
+  std::vector<StackAsker::Machine> Agents() const {
+    std::vector<StackAsker::Machine> agents;
+    for (const AgentProcess& process : job_.machines().processes()) {
+      if (process.is_spare() || process.end || !process.placed) continue;
+      const bool here = setup_.places[process.machine].by == Reach::kHere;
+      agents.push_back({process.machine,
+                        here ? setup_.folder.AgentFolder(process.machine, process.attempt) : ""});
+    }
+    return agents;
   }
 
   void KillAll() {
@@ -186,6 +248,7 @@ class LocalOperator {
     history_.Learn(status, job_.machine0()->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
+    if (page_) page_->OnStatus(status, job_.machine0()->started);
     PrintNews();
   }
 
@@ -254,6 +317,7 @@ class LocalOperator {
       Result<core::AgentConfig> config =
           AgentConfigOf(setup_, job_.job(), state_.path(), job_.status(), first_epoch_, machine);
       if (!config.ok()) return config.error();
+      config->marks_stderr = MarksStderr(job_.job(), options_);
       config->predecessor_dead = job_.PredecessorsDead(machine, BootTime());
       Status started = agents_.Start(*config, setup_.places[machine]);
       if (!started.ok()) return started;
@@ -283,6 +347,7 @@ class LocalOperator {
     const bool failed = next.last_failure != before.last_failure;
     if (failed && machine0 != 0 && next.attempts.Of(0) > machine0) {
       history_.Cut(EndOf(0, machine0), next.last_failure->failure);
+      if (page_) page_->OnHistory();
       PrintNews();
     }
     return {};
@@ -389,10 +454,14 @@ class LocalOperator {
     for (const std::string& line : LastWordsLines(ending)) screen_.Event(line);
     const int exit_code = ExitCodeOf(status, stop_signal_);
     WriteStatus(status);
-    WriteReport(std::move(status), exit_code, now);
+    status.timings.created = options_.started_wall;
+    status.timings.finished = job_.machines().At(now).wall;
     agents_.FlushOutput();
+    EndPage(status, exit_code, now);
+    WriteReport(std::move(status), exit_code, now);
     screen_.Flush();
     DrainScreen();
+    Linger();
     return exit_code;
   }
 
@@ -404,12 +473,33 @@ class LocalOperator {
                             : "the checkpoint is lost: " + kept.error().message);
   }
 
+  void EndPage(const core::JobStatus& status, int exit_code, Time now) {
+    if (!page_) return;
+    page_->OnHistory();
+    page_->OnJob(status);
+    page_->OnEnd(now, exit_code);
+  }
+
+  // Whoever looks at the page is to see how the run ended.
+  void Linger() {
+    if (!page_) return;
+    bool enough = false;
+    for (const int signal : kStopSignals) {
+      setup_.loop->OnSignal(signal, [&enough] { enough = true; });
+    }
+    const Time until = BootTime() + RunPage::kLinger;
+    while (page_->owes() && !enough && BootTime() < until) RunOnce(until);
+  }
+
   Result<int> Abandon(const Error& error) {
     KillAll();
     WriteStatus(job_.status());
+    if (page_) page_->OnEvent(error.message);
+    EndPage(job_.status(), core::kExitTrouble, BootTime());
     screen_.SetTable({});
     screen_.Flush();
     DrainScreen();
+    Linger();
     return error;
   }
 
@@ -421,14 +511,13 @@ class LocalOperator {
     report.exit_code = exit_code;
     report.took = now - options_.started;
     report.status = std::move(status);
-    report.status.timings.created = options_.started_wall;
-    report.status.timings.finished = job_.machines().At(now).wall;
     report.generations = ReportOf(history_, options_.started);
     for (const AgentEnd& end : ends_) {
       report.agents.push_back({end.machine, end.attempt, job_.machines().At(end.at).wall,
                                end.signal > 0 ? std::nullopt : std::optional(end.code),
                                end.signal});
     }
+    if (page_) report.view = page_->Saved();
     const Status written = WriteFileAtomically(options_.report, ToJson(std::move(report)));
     if (!written.ok()) screen_.Event("no report: " + written.error().message);
   }
@@ -469,6 +558,7 @@ class LocalOperator {
   std::string status_problem_;         // as it was told
   std::string unschedulable_problem_;  // as it was told
   bool unwritten_ = false;             // a checkpoint in memory is not in the folder
+  std::unique_ptr<RunPage> page_;      // null: nobody wants one
 };
 
 }  // namespace
@@ -479,6 +569,7 @@ Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOption
   if (!setup.ok()) return setup.error();
   setup->folder.NameJob(job.metadata.name);
   LocalOperator local_operator(job, std::move(state), options, std::move(*setup));
+  if (Status served = local_operator.ServePage(); !served.ok()) return served.error();
   return local_operator.Run();
 }
 

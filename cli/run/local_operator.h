@@ -5,25 +5,31 @@
 #define LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "cli/run/nodes.h"
 #include "cli/run/run_state.h"
+#include "cli/ui/bindings.h"
 #include "core/model/spec.h"
 
 namespace lockstep::cli {
 
 struct RunOptions {
-  std::string agent;          // path of lockstep-agent
-  Nodes nodes;                // where it runs; as many as machines
-  std::string report;         // file for the report; "": none
-  std::string status;         // file for the status while the job runs; "": none
-  std::string unschedulable;  // file: the machines that get no place; "": none
-  bool namespaces = true;     // PID namespaces where they are allowed
-  bool table = true;          // a live table when stderr is a terminal
-  bool verbose = false;       // agents' own logs
-  Time started{};             // when the user asked
+  std::string agent;                         // path of lockstep-agent
+  Nodes nodes;                               // where it runs; as many as machines
+  std::string report;                        // file for the report; "": none
+  std::string status;                        // file for the status while the job runs; "": none
+  std::string unschedulable;                 // file: the machines that get no place; "": none
+  std::optional<uint16_t> ui;                // port of the page; 0: a free one; absent: no page
+  std::shared_ptr<const Bindings> bindings;  // for page and report; null on other computers
+  bool namespaces = true;                    // PID namespaces where they are allowed
+  bool table = true;                         // a live table when stderr is a terminal
+  bool verbose = false;                      // agents' own logs
+  Time started{};                            // when the user asked
   std::chrono::system_clock::time_point started_wall;  // the same moment, for the report
 };
 

@@ -14,7 +14,9 @@ inline constexpr auto kFields<cli::Recovery> =
                Field{"stop", &cli::Recovery::stop, Always{}, InSeconds{}},
                Field{"wait", &cli::Recovery::wait, Always{}, InSeconds{}},
                Field{"spawn", &cli::Recovery::spawn, Always{}, InSeconds{}},
-               Field{"firstStep", &cli::Recovery::first_step, Always{}, InSeconds{}});
+               Field{"firstStep", &cli::Recovery::first_step, Always{}, InSeconds{}},
+               Field{"redone", &cli::Recovery::redone, Always{}, InSeconds{}},
+               Field{"redoneSteps", &cli::Recovery::redone_steps, Always{}});
 
 template <>
 inline constexpr auto kFields<cli::GenerationReport> =
@@ -41,19 +43,34 @@ inline constexpr auto kFields<cli::Report> = std::tuple(
 
 namespace lockstep::cli {
 
+GenerationReport ReportOf(const History& history, size_t index, Time started,
+                          std::optional<Time> until) {
+  const GenerationEntry& entry = history.generations()[index];
+  GenerationReport report{entry.Shifted(-started), std::nullopt};
+  if (entry.failure.cause != core::Cause::kNone) report.respawn = history.RecoveryOf(index, until);
+  return report;
+}
+
+std::string ToJson(const GenerationReport& report) {
+  return core::WriteJson(core::WriteRecord(report));
+}
+
 std::vector<GenerationReport> ReportOf(const History& history, Time started) {
   std::vector<GenerationReport> generations;
   for (size_t i = 0; i < history.generations().size(); ++i) {
-    const GenerationEntry& entry = history.generations()[i];
-    GenerationReport& report = generations.emplace_back(entry.Shifted(-started), std::nullopt);
-    if (entry.failure.cause != core::Cause::kNone) report.respawn = history.RecoveryOf(i);
+    generations.push_back(ReportOf(history, i, started, std::nullopt));
   }
   return generations;
 }
 
 std::string ToJson(Report report) {
   core::Trim(report.status);
-  return core::WriteJson(core::WriteRecord(report)) + "\n";
+  std::string json = core::WriteJson(core::WriteRecord(report));
+  if (!report.view.empty()) {
+    json.pop_back();
+    json.append(",\"view\":").append(report.view).append("}");
+  }
+  return json + "\n";
 }
 
 }  // namespace lockstep::cli

@@ -37,9 +37,14 @@ struct Report {
   core::JobStatus status;
   std::vector<GenerationReport> generations;
   std::vector<AgentReport> agents;
+  std::string view = {};  // JSON of what the run's page showed last (docs/internals/page.md)
 };
 
-// Of a run that began at `started`.
+// Of generation `index` of a run that began at `started`; `until` as RecoveryOf has it.
+GenerationReport ReportOf(const History& history, size_t index, Time started,
+                          std::optional<Time> until);
+std::string ToJson(const GenerationReport& report);
+// Of all of them.
 std::vector<GenerationReport> ReportOf(const History& history, Time started);
 
 std::string ToJson(Report report);

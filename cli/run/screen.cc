@@ -86,6 +86,7 @@ void Screen::RankText(std::string_view lines) {
 
 void Screen::Event(const std::string& text) {
   const std::string line = core::OneLine(text);
+  if (listener_) listener_(line);
   if (live_ && color_) {
     above_ += "\x1b[36m" + line + "\x1b[0m\n";
   } else {

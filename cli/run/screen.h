@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_CLI_RUN_SCREEN_H_
 #define LOCKSTEP_CLI_RUN_SCREEN_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,10 @@ class Screen {
   void RankText(std::string_view lines);
   // One line without its end.
   void Event(const std::string& text);
+  // Called with each event from now on.
+  void OnEvent(std::function<void(const std::string&)> listener) {
+    listener_ = std::move(listener);
+  }
   // What stands below everything until the next call; nothing happens unless live.
   void SetTable(std::vector<std::string> lines);
   // Puts out what was gathered since the last call.
@@ -70,6 +75,7 @@ class Screen {
   bool ranks_on_screen_;  // stdout is the terminal too
   Sink out_;
   Sink err_;
+  std::function<void(const std::string&)> listener_;
   std::string above_;  // text to go above the table
   std::vector<std::string> table_;
   bool table_changed_ = false;

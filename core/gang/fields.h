@@ -291,6 +291,19 @@ inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
     Field{"bindingReason", &GangStatus::MachineStatus::binding_reason});
 
 template <>
+inline constexpr auto kFields<MachineProgress> = std::tuple(
+    Field{"machine", &MachineProgress::machine, AtMost{kMaxBodyMachines}},
+    Field{"ranks", &MachineProgress::ranks, AtMost{kMaxBodyMachines}},
+    Field{"step", &MachineProgress::step, AtMost{kMaxBodyMachines}},
+    Field{"stepMost", &MachineProgress::step_most, AtMost{kMaxBodyMachines}},
+    Field{"loss", &MachineProgress::loss, AtMost{kMaxBodyMachines}},
+    Field{"lossMost", &MachineProgress::loss_most, AtMost{kMaxBodyMachines}},
+    Field{"tokensPerSecond", &MachineProgress::tokens_per_second, AtMost{kMaxBodyMachines}},
+    Field{"waits", &MachineProgress::waits, AtMost{kMaxBodyMachines}},
+    Field{"waitedSeconds", &MachineProgress::waited, AtMost{kMaxBodyMachines}},
+    Field{"waitedSecondsMost", &MachineProgress::waited_most, AtMost{kMaxBodyMachines}});
+
+template <>
 inline constexpr auto kFields<GangStatus> =
     std::tuple(Field{"version", &GangStatus::version, Always{}},
                Field{"jobUID", &GangStatus::job_uid, Always{}},
@@ -307,6 +320,7 @@ inline constexpr auto kFields<GangStatus> =
                Field{"counters", &GangStatus::counters, Whole{}},
                Field{"machines", &GangStatus::machines, Always{}, AtMost{kMaxBodyMachines}},
                Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
+               Field{"byMachine", &GangStatus::by_machine},
                Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
                Field{"lastFailure", &GangStatus::last_failure, Always{}},
                Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},

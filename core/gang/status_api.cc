@@ -54,6 +54,9 @@ void Saturate(GangStatus& status) {
     SaturateSteps(rank.step);
     SaturateSteps(rank.total_steps);
   }
+  if (!IsWhole(status.by_machine)) status.by_machine = {};
+  for (int64_t& step : status.by_machine.step) SaturateSteps(step);
+  for (int64_t& step : status.by_machine.step_most) SaturateSteps(step);
   for (GangStatus::GenerationStatus& each : status.history) {
     SaturateSteps(each.resumed_at);
     SaturateSteps(each.last_step);
@@ -87,7 +90,7 @@ GangMachineState StateOf(MemberPhase phase) {
 
 }  // namespace
 
-GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
+GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by_machine) {
   GangStatus status;
   const CoordinatorConfig& config = coordinator.config();
   status.version = coordinator.version();
@@ -132,6 +135,10 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
     status.progress.push_back(progress);
   }
   const auto& history = coordinator.history();
+  if (by_machine && coordinator.progress().size() > kMaxProgressInStatus) {
+    status.by_machine = ProgressByMachine(coordinator.progress(), config.processes,
+                                          history.empty() ? Members() : history.back().members);
+  }
   size_t first = history.size() > kMaxHistoryInStatus ? history.size() - kMaxHistoryInStatus : 0;
   for (size_t i = first; i < history.size(); ++i) {
     status.history.push_back(history[i].Shifted(-born));

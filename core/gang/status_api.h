@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "core/gang/coordinator.h"
+#include "core/gang/machine_progress.h"
 #include "core/gang/member.h"
 #include "core/gang/messages.h"
 #include "core/gang/progress.h"
@@ -69,7 +70,8 @@ struct GangStatus {
   Generation generation;
   Counters counters;
   std::vector<MachineStatus> machines;
-  std::vector<RankProgress> progress;
+  std::vector<RankProgress> progress;  // of the first kMaxProgressInStatus ranks
+  MachineProgress by_machine;          // of all ranks, where they are more and it was asked for
   std::vector<GenerationStatus> history;
   Failure last_failure;
   std::optional<Straggler> straggler;
@@ -82,7 +84,8 @@ struct GangStatus {
 };
 
 // `born`: when this agent started, on the clock of `now`.
-GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born);
+// `by_machine`: with GangStatus::by_machine.
+GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by_machine = false);
 GangStatus StatusOf(const Member& member, Time now);
 
 inline constexpr size_t kMaxProgressInStatus = 512;

@@ -106,7 +106,7 @@ inline constexpr auto kFields<AgentConfig> = std::tuple(
     Field{"checkpointPath", &AgentConfig::checkpoint_path},
     Field{"logPath", &AgentConfig::log_path},
     Field{"terminationPath", &AgentConfig::termination_path},
-    Field{"interface", &AgentConfig::interface},
+    Field{"interface", &AgentConfig::interface}, Field{"marksStderr", &AgentConfig::marks_stderr},
     Field{"sharesComputer", &AgentConfig::shares_computer});
 
 namespace {

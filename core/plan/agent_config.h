@@ -48,6 +48,7 @@ struct AgentConfig {
   std::string log_path;          // a folder for one file a rank and generation; "": none
   std::string termination_path;  // the file that gets the termination message; "": none
   std::string interface;         // for NCCL_ and GLOO_SOCKET_IFNAME; "": the agent looks itself
+  bool marks_stderr = false;     // console lines of stderr begin "[m0 r3 err]": see LogPumpOptions
   bool shares_computer = false;  // the job's machines are all on this computer: each has its part
 };
 

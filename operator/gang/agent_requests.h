@@ -14,7 +14,8 @@ namespace lockstep::gang {
 // Answered at once.
 std::string GetStatusRequest();
 // Answered when the version is above `after`, at the latest after `timeout` (whole seconds).
-std::string GetStatusRequest(uint64_t after, Duration timeout);
+// `by_machine`: with GangStatus::by_machine.
+std::string GetStatusRequest(uint64_t after, Duration timeout, bool by_machine = false);
 std::string PutGangRequest(std::string_view body);
 
 }  // namespace lockstep::gang

@@ -107,7 +107,8 @@ void GangJob::Poll() {
   const Time now = asked_at_ = shared_->loop->now();
   const Duration length = PollLength();
   poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid))
-      .Ask(machine0->address, GetStatusRequest(version_, length), now + length + kPatience,
+      .Ask(machine0->address, GetStatusRequest(version_, length, shared_->options.by_machine),
+           now + length + kPatience,
            [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
   // A machine 0 that is dead has been silent for a while by then: what it owes is not waited for.
   if (!ask_others_) others_[0].connection.Schedule(now + length + Pace());

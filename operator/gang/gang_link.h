@@ -66,6 +66,8 @@ struct GangLinkOptions {
   // less than a second apart. A machine 0 that lies costs the operator no more than that.
   Duration first_gap = milliseconds(50);
   Duration last_gap = milliseconds(500);
+  // Asks gangs of more than core::kMaxProgressInStatus ranks for GangStatus::by_machine, too.
+  bool by_machine = false;
 };
 
 struct GangLinkHandlers {

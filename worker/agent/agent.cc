@@ -299,7 +299,7 @@ Status Agent::OpenServers() {
       memory_->Serve(request, std::move(respond));
     };
   }
-  status.status = [this] { return Status_(); };
+  status.status = [this](bool by_machine) { return Status_(by_machine); };
   status.version = [this] { return Version(); };
   if (coordinator_) {
     status.desired = [this](const core::DesiredState& desired) {
@@ -552,10 +552,10 @@ std::string Agent::DoubtOfWorld() const {
   return succeeded ? world_->DoubtOfSuccess() : world_->doubt();
 }
 
-core::GangStatus Agent::Status_() const {
+core::GangStatus Agent::Status_(bool by_machine) const {
   if (coordinator_) {
     core::GangStatus status =
-        core::StatusOf(coordinator_->coordinator(), BootTime(), coordinator_->born());
+        core::StatusOf(coordinator_->coordinator(), BootTime(), coordinator_->born(), by_machine);
     status.version = Version();
     status.doubt = DoubtOfWorld();
     return status;

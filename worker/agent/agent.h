@@ -92,7 +92,7 @@ class Agent {
   core::Termination LastWords() const;
   // What is doubted of the world that the ranks form; "": nothing, or another machine's to say.
   std::string DoubtOfWorld() const;
-  core::GangStatus Status_() const;
+  core::GangStatus Status_(bool by_machine = false) const;
   uint64_t Version() const;
   void Log(const std::string& line) { logs_->Write(line); }
 

@@ -25,10 +25,11 @@ class RunFolder {
   void NameJob(const std::string& job) const;
   // A new folder for one agent.
   Result<std::string> MakeAgentFolder(uint32_t machine, uint32_t attempt) const;
+  // Where that is.
+  std::string AgentFolder(uint32_t machine, uint32_t attempt) const;
 
  private:
   RunFolder() = default;
-  std::string AgentFolder(uint32_t machine, uint32_t attempt) const;
 
   std::string path_;
   UniqueFd lock_;

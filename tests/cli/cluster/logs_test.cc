@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/cluster/log_choice.h"
-#include "cli/cluster/log_lines.h"
+#include "cli/log_lines.h"
 
 namespace lockstep::cli::logs_test {
 namespace {

@@ -46,8 +46,9 @@ void StatusServer::Notify() {
       }
       loop_->CancelTimer(it->timer);
       HttpResponder respond = std::move(it->respond);
+      const bool by_machine = it->by_machine;
       it = waiting_.erase(it);
-      Answer(std::move(respond));
+      Answer(std::move(respond), by_machine);
     }
   });
 }
@@ -72,14 +73,19 @@ void StatusServer::ServeStatus(const HttpRequest& request, HttpResponder respond
   if (!after || !patience) {
     return respond.Send(Text(400, "after and timeout must be whole numbers"));
   }
-  if (after_text == nullptr || handlers_.version() > *after) return Answer(std::move(respond));
-  waiting_.push_back({std::move(respond), *after, 0});
+  const std::string* by = request.Query("by");
+  const bool by_machine = by != nullptr && *by == "machine";
+  if (after_text == nullptr || handlers_.version() > *after) {
+    return Answer(std::move(respond), by_machine);
+  }
+  waiting_.push_back({std::move(respond), *after, by_machine, 0});
   auto it = std::prev(waiting_.end());
   Duration wait = std::min<Duration>(seconds(std::min<uint64_t>(*patience, 3600)), kMaxPatience);
   it->timer = loop_->StartTimer(loop_->now() + wait, [this, it] {
     HttpResponder waiting = std::move(it->respond);
+    const bool wants_machines = it->by_machine;
     waiting_.erase(it);
-    Answer(std::move(waiting));
+    Answer(std::move(waiting), wants_machines);
   });
 }
 
@@ -93,9 +99,9 @@ void StatusServer::ServeGang(const HttpRequest& request, HttpResponder respond) 
   respond.Send(Text(done.error().kind == ErrorKind::kConflict ? 409 : 400, done.error().message));
 }
 
-void StatusServer::Answer(HttpResponder respond) {
-  respond.Send(
-      {.content_type = "application/json", .body = core::ToJson(handlers_.status()) + "\n"});
+void StatusServer::Answer(HttpResponder respond, bool by_machine) {
+  respond.Send({.content_type = "application/json",
+                .body = core::ToJson(handlers_.status(by_machine)) + "\n"});
 }
 
 }  // namespace lockstep::agent

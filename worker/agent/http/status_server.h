@@ -23,7 +23,8 @@ class StatusServer {
   struct Handlers {
     // GET /memory; empty where no checkpoints are kept in memory.
     std::function<void(const HttpRequest&, HttpResponder)> memory;
-    std::function<core::GangStatus()> status;
+    // `by_machine`: as core::StatusOf has it.
+    std::function<core::GangStatus(bool by_machine)> status;
     std::function<uint64_t()> version;  // that status() would carry
     // Empty on machines other than 0: PUT /gang answers 421 there.
     std::function<Status(const core::DesiredState&)> desired;
@@ -45,13 +46,14 @@ class StatusServer {
   struct Waiting {
     HttpResponder respond;
     uint64_t after = 0;
+    bool by_machine = false;
     TimerId timer = 0;
   };
 
   void Serve(const HttpRequest& request, HttpResponder respond);
   void ServeStatus(const HttpRequest& request, HttpResponder respond);
   void ServeGang(const HttpRequest& request, HttpResponder respond);
-  void Answer(HttpResponder respond);
+  void Answer(HttpResponder respond, bool by_machine);
 
   EventLoop* loop_;
   Handlers handlers_;

@@ -26,7 +26,8 @@ Result<std::unique_ptr<AgentLogs>> AgentLogs::Open(EventLoop* loop,
   }
   const LogPumpOptions options{.machine = static_cast<int>(config.machine),
                                .console = config.job.spec.logs.console,
-                               .format = config.job.spec.logs.format};
+                               .format = config.job.spec.logs.format,
+                               .marks_stderr = config.marks_stderr};
   logs->pump_ = std::make_unique<LogPump>(loop, options, &logs->stdout_, logs->files_.get());
   return logs;
 }

@@ -221,8 +221,9 @@ std::string LogPump::Format(int rank, Stream stream, std::string_view line, Piec
     case core::LogFormat::kRaw:
       return std::string(line) + (piece == Piece::kLine ? "\n" : "");
     case core::LogFormat::kPrefix:
-      return "[m" + std::to_string(options_.machine) + " r" + std::to_string(rank) + "] " +
-             std::string(line) + mark + "\n";
+      return "[m" + std::to_string(options_.machine) + " r" + std::to_string(rank) +
+             (options_.marks_stderr && stream == kStderr ? " err] " : "] ") + std::string(line) +
+             mark + "\n";
     case core::LogFormat::kJson:
       break;
   }

@@ -37,6 +37,9 @@ struct LogPumpOptions {
   int machine = 0;
   core::Console console = core::Console::kAll;
   core::LogFormat format = core::LogFormat::kPrefix;
+  // With kPrefix: a line of stderr begins "[m0 r3 err] ", so that whoever started this agent can
+  // tell the streams apart, and takes the mark out of what people read.
+  bool marks_stderr = false;
 };
 
 class LogPump : public prometheus::Collectable {

@@ -86,6 +86,15 @@ TEST_F(LogPumpTest, PrefixesEachLineWithItsMachineAndRank) {
   EXPECT_EQ(shown(), "[m1 r3] one\n[m1 r3] two\n[m1 r3] three\n");
 }
 
+TEST_F(LogPumpTest, MarksLinesOfStderrIfItIsAskedTo) {
+  pump_ = std::make_unique<LogPump>(loop(), LogPumpOptions{.machine = 1, .marks_stderr = true},
+                                    console_.get(), nullptr);
+  pump_->StartGeneration("1-1");
+  RunToItsEnd(3, "echo one; echo two >&2");
+  EXPECT_NE(shown().find("[m1 r3] one\n"), std::string::npos) << shown();
+  EXPECT_NE(shown().find("[m1 r3 err] two\n"), std::string::npos) << shown();
+}
+
 TEST_F(LogPumpTest, RawIsWhatTheProcessWrote) {
   MakePump(core::Console::kAll, core::LogFormat::kRaw);
   RunToItsEnd(3, "echo one");

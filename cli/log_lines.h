@@ -1,7 +1,8 @@
 // Which of a machine's lines are a rank's, as agents write them for each logs.format. Pure.
-#ifndef LOCKSTEP_CLI_CLUSTER_LOG_LINES_H_
-#define LOCKSTEP_CLI_CLUSTER_LOG_LINES_H_
+#ifndef LOCKSTEP_CLI_LOG_LINES_H_
+#define LOCKSTEP_CLI_LOG_LINES_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,19 @@ struct StampedLine {
   std::string_view text;
 };
 StampedLine SplitStamp(std::string_view line);
+
+enum class StdStream : uint8_t { kUnknown, kOut, kErr };
+
+// What an agent's line says, with its rank where it does.
+struct RankLine {
+  std::optional<uint32_t> rank;
+  StdStream stream = StdStream::kUnknown;
+  std::string text;  // as the rank wrote it
+};
+RankLine ParseRankLine(core::LogFormat format, std::string_view line);
+
+// A line of an agent that marks stderr (core::AgentConfig), as people read it.
+std::string WithoutMark(std::string_view line);
 
 class LogFilter {
  public:
@@ -39,4 +53,4 @@ std::string WhyNotAlone(const core::Spec& spec, int rank);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_CLUSTER_LOG_LINES_H_
+#endif  // LOCKSTEP_CLI_LOG_LINES_H_

@@ -1,0 +1,114 @@
+// PageServer: the page of one gang on a loopback port, for whoever holds its token. Read only.
+//
+//   PageServer server(loop, {.html = ..., .csp = ...}, {.version = ..., .view = ...});
+//   if (Status status = server.Listen(0); !status.ok()) ...
+//   Say(server.address());                        // "http://127.0.0.1:PORT/#TOKEN"
+//   server.Notify();                              // when version() has changed
+//
+// Rules, in this order (docs/internals/page.md has the codes):
+//   1. Host names this computer: a name that was rebound to 127.0.0.1 is refused, with the token
+//   too.
+//   2. No page of another origin may ask, but a link to `/` may be followed.
+//   3. GET and HEAD alone.
+//   4. All but `/`, which holds no data, need the token. It is 192 random bits, compared in
+//   constant
+//      time; in the address it is the fragment, which browsers never send.
+//
+// Bounded: kMostConnections, and 2 MiB of answers that a browser has not read, beyond which it is
+// cut off. Nothing waits for a browser. One thread.
+#ifndef LOCKSTEP_CLI_UI_PAGE_SERVER_H_
+#define LOCKSTEP_CLI_UI_PAGE_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/event_loop.h"
+#include "base/http/http_server.h"
+#include "base/lifetime.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "cli/ui/page_file.h"
+
+namespace lockstep::cli {
+
+class PageServer {
+ public:
+  static constexpr size_t kMostConnections = 64;
+  static constexpr Duration kPatience = seconds(20);  // of a long poll
+  static constexpr Duration kWatching = seconds(3);   // since a page asked last
+  static constexpr size_t kMostPages = 64;            // that are told apart
+
+  using Answer = std::function<void(Result<std::string>)>;
+  // JSON each. An error's kind makes the code: Invalid 400, NotFound 404, others 503.
+  struct Handlers {
+    std::function<uint64_t()> version;
+    std::function<std::string(uint64_t after)> view;
+    std::function<Result<std::string>(std::optional<uint32_t> rank, uint64_t after)> log;
+    std::function<void(std::optional<uint32_t> rank, Answer)> stacks;
+    std::function<Result<std::string>(uint32_t machine)> topology;
+  };
+
+  // `page` must outlive this.
+  PageServer(EventLoop* loop, PageFile page, Handlers handlers);
+  ~PageServer();
+  PageServer(const PageServer&) = delete;
+  PageServer& operator=(const PageServer&) = delete;
+
+  // On 127.0.0.1; 0: a free port. Conflict when it is taken.
+  Status Listen(uint16_t port);
+  std::string address() const;
+  const std::string& token() const { return token_; }
+  uint16_t port() const { return http_.endpoint().port(); }
+
+  // The version has changed: answers those that wait for it, at the end of this round.
+  void Notify();
+  // Whether a page that asked lately has yet to get the version that stands, or to read it.
+  bool Owes() const;
+
+ private:
+  struct Waiting {
+    HttpResponder respond;
+    std::string page;
+    uint64_t after = 0;
+    TimerId timer = 0;
+  };
+  // A browser's page that asks for the view.
+  struct Page {
+    Time asked{};
+    uint64_t had = 0;
+  };
+
+  void Serve(const HttpRequest& request, HttpResponder respond);
+  void ServeHtml(const HttpRequest& request, HttpResponder respond) const;
+  void ServeData(const HttpRequest& request, HttpResponder respond);
+  void ServeView(const HttpRequest& request, HttpResponder respond);
+  void SendView(const std::string& page, uint64_t after, HttpResponder respond);
+  bool Knows(const HttpRequest& request) const;
+
+  EventLoop* loop_;
+  PageFile page_;
+  Handlers handlers_;
+  std::string token_;
+  HttpServer http_;
+  std::list<Waiting> waiting_;
+  std::map<std::string, Page> pages_;  // by the word that each chose
+  bool notifying_ = false;
+  Lifetime lifetime_;
+};
+
+// Which of the rules 1 and 2 a request breaks: 421 or 403 and why; 0 with none. Pure.
+struct Refusal {
+  int status = 0;
+  std::string_view reason;
+};
+Refusal RefusalOf(const HttpRequest& request);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_UI_PAGE_SERVER_H_

@@ -1,0 +1,276 @@
+#include "cli/ui/page_server.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "base/text/json.h"
+#include "tests/base/loop_test_base.h"
+#include "tests/base/shell.h"
+
+namespace lockstep::cli::page_server_test {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+HttpRequest Request(std::string path, Headers headers) {
+  HttpRequest request;
+  request.method = "GET";
+  request.path = std::move(path);
+  request.headers = std::move(headers);
+  return request;
+}
+
+int Rule(std::string path, Headers headers) {
+  return RefusalOf(Request(std::move(path), std::move(headers))).status;
+}
+
+TEST(RefusalTest, OnlyTheNamesOfThisComputerAreTakenAsHostWithAnyPort) {
+  for (const char* host :
+       {"127.0.0.1:8080", "localhost:9", "LOCALHOST", "[::1]:8080", "[::1]", "127.0.0.1"}) {
+    EXPECT_EQ(Rule("/api/view", {{"host", host}}), 0) << host;
+  }
+  for (const char* host :
+       {"evil.test", "evil.test:8080", "127.0.0.1.evil.test", "localhost.evil.test:1", "[::1", "",
+        "127.0.0.1:8080@evil.test", "localhost:", "localhost:8x", "[::1]x", ":80", "[::2]"}) {
+    EXPECT_EQ(Rule("/api/view", {{"host", host}}), 421) << host;
+    EXPECT_EQ(Rule("/", {{"host", host}}), 421) << host;
+  }
+  EXPECT_EQ(Rule("/", {}), 421);
+  EXPECT_EQ(Rule("/", {{"host", "localhost"}, {"host", "evil.test"}}), 421);
+}
+
+TEST(RefusalTest, APageOfAnotherOriginIsRefused) {
+  const auto with = [](const char* name, const char* value) {
+    return Rule("/api/view", {{"host", "localhost:80"}, {name, value}});
+  };
+  EXPECT_EQ(with("origin", "http://localhost:80"), 0);
+  EXPECT_EQ(with("origin", "http://localhost:81"), 403);
+  EXPECT_EQ(with("origin", "http://evil.test"), 403);
+  EXPECT_EQ(with("origin", "null"), 403);
+  EXPECT_EQ(with("sec-fetch-site", "same-origin"), 0);
+  EXPECT_EQ(with("sec-fetch-site", "none"), 0);
+  EXPECT_EQ(with("sec-fetch-site", "same-site"), 403);
+  EXPECT_EQ(with("sec-fetch-site", "cross-site"), 403);
+}
+
+TEST(RefusalTest, ALinkToThePageMayBeFollowedButNoFrameShowsIt) {
+  const auto from = [](const char* path, const char* mode, const char* into) {
+    return Rule(path, {{"host", "localhost:80"},
+                       {"sec-fetch-site", "cross-site"},
+                       {"sec-fetch-mode", mode},
+                       {"sec-fetch-dest", into}});
+  };
+  EXPECT_EQ(from("/", "navigate", "document"), 0);
+  EXPECT_EQ(from("/", "navigate", "iframe"), 403);
+  EXPECT_EQ(from("/", "no-cors", "image"), 403);
+  EXPECT_EQ(from("/api/view", "navigate", "document"), 403);
+}
+
+class PageServerTest : public LoopTest {
+ protected:
+  PageServerTest() : html_(Compress("<html>page")) {
+    PageServer::Handlers handlers;
+    handlers.version = [this] { return version_; };
+    handlers.view = [this](uint64_t after) {
+      return view_.empty() ? "{\"after\":" + std::to_string(after) + "}" : view_;
+    };
+    handlers.log = [](std::optional<uint32_t> rank, uint64_t after) -> Result<std::string> {
+      if (rank == 9) return Error::NotFound("there is no rank 9");
+      return "{\"rank\":" + (rank ? std::to_string(*rank) : "null") +
+             ",\"after\":" + std::to_string(after) + "}";
+    };
+    handlers.stacks = [](std::optional<uint32_t>, const PageServer::Answer& answer) {
+      answer(Error::Unavailable("the run has ended"));
+    };
+    server_ = std::make_unique<PageServer>(loop(), PageFile{html_, "default-src 'none'"},
+                                           std::move(handlers));
+    EXPECT_TRUE(server_->Listen(0).ok());
+  }
+
+  // A request on a connection of its own, as a browser sends it.
+  std::unique_ptr<Output> Open(const std::string& text) {
+    const Result<Endpoint> to = MakeEndpoint("127.0.0.1", server_->port());
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd, to->get(), to->size), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    EXPECT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    return std::make_unique<Output>(loop(), UniqueFd(fd));
+  }
+  std::string Authorization() { return "Authorization: Bearer " + server_->token() + "\r\n"; }
+  static std::string Line(const std::string& path, const std::string& method = "GET") {
+    return method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n";
+  }
+  std::string Ask(const std::string& text) {
+    const std::unique_ptr<Output> answer = Open(text + "\r\n");
+    EXPECT_TRUE(RunUntil([&] { return answer->ended(); }));
+    return answer->text();
+  }
+  std::string AskWithToken(const std::string& path) { return Ask(Line(path) + Authorization()); }
+
+  std::string html_;
+  std::string view_;
+  uint64_t version_ = 5;
+  std::unique_ptr<PageServer> server_;
+};
+
+TEST_F(PageServerTest, TheAddressHasATokenOf192BitsInItsFragment) {
+  EXPECT_THAT(server_->address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/#[A-Za-z0-9_-]{32}"));
+  EXPECT_THAT(server_->address(), EndsWith(server_->token()));
+  const PageServer other(loop(), PageFile{html_, ""}, {});
+  EXPECT_NE(other.token(), server_->token());
+}
+
+TEST_F(PageServerTest, ThePageNeedsNoTokenAndCarriesItsPolicy) {
+  const std::string answer = Ask(Line("/"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'none'\r\n"));
+  EXPECT_THAT(answer, HasSubstr("X-Content-Type-Options: nosniff\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Referrer-Policy: no-referrer\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Cache-Control: no-store\r\n"));
+  EXPECT_THAT(answer, EndsWith("<html>page"));
+  const std::string packed = Ask(Line("/") + "Accept-Encoding: gzip, br\r\n");
+  EXPECT_THAT(packed, HasSubstr("Content-Encoding: gzip\r\n"));
+  EXPECT_THAT(packed, EndsWith(html_));
+}
+
+TEST_F(PageServerTest, DataNeedsTheTokenInTheHeader) {
+  for (const char* path : {"/api/view", "/api/log", "/api/stacks", "/api/topology", "/other"}) {
+    EXPECT_THAT(Ask(Line(path)), StartsWith("HTTP/1.1 401 Unauthorized\r\n")) << path;
+    EXPECT_THAT(Ask(Line(path + std::string("?token=") + server_->token())), HasSubstr(" 401 "));
+  }
+  std::string wrong = server_->token();
+  wrong.back() = wrong.back() == 'A' ? 'B' : 'A';
+  for (const std::string& value :
+       {wrong, server_->token().substr(1), server_->token() + "A", std::string()}) {
+    EXPECT_THAT(Ask(Line("/api/view") + "Authorization: Bearer " + value + "\r\n"),
+                HasSubstr(" 401 "));
+  }
+  EXPECT_THAT(Ask(Line("/api/view") + "Authorization: " + server_->token() + "\r\n"),
+              HasSubstr(" 401 "));
+  const std::string answer = AskWithToken("/api/view?after=4");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_THAT(answer, Not(HasSubstr("Access-Control")));
+  EXPECT_THAT(answer, EndsWith("{\"after\":4}"));
+}
+
+TEST_F(PageServerTest, ARebornNameIsRefusedWithTheTokenToo) {
+  EXPECT_THAT(
+      Ask("GET /api/view HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n" + Authorization()),
+      StartsWith("HTTP/1.1 421 Misdirected Request\r\n"));
+}
+
+TEST_F(PageServerTest, NothingButGetAndHeadIsTaken) {
+  for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH"}) {
+    const std::string answer = Ask(Line("/api/view", method) + Authorization());
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 405 ")) << method;
+    EXPECT_THAT(answer, HasSubstr("Allow: GET, HEAD\r\n"));
+  }
+  EXPECT_THAT(Ask(Line("/", "HEAD")), EndsWith("\r\n\r\n"));
+}
+
+TEST_F(PageServerTest, ErrorsSayWhatIsWrong) {
+  EXPECT_THAT(AskWithToken("/api/view?after=x"), HasSubstr(" 400 "));
+  EXPECT_THAT(AskWithToken("/api/view?after=-1"), HasSubstr(" 400 "));
+  EXPECT_THAT(AskWithToken("/api/view?after=99999999999999999999"), HasSubstr(" 400 "));
+  EXPECT_THAT(AskWithToken("/api/view?id=a/b"), HasSubstr(" 400 "));
+  EXPECT_THAT(AskWithToken("/api/log?rank=x"),
+              EndsWith("{\"error\":\"rank must be a whole number\"}"));
+  EXPECT_THAT(AskWithToken("/api/log?rank=9"), HasSubstr(" 404 "));
+  EXPECT_THAT(AskWithToken("/api/stacks"), EndsWith("{\"error\":\"the run has ended\"}"));
+  EXPECT_THAT(AskWithToken("/api/stacks"), HasSubstr(" 503 "));
+  EXPECT_THAT(AskWithToken("/api/topology"), HasSubstr(" 404 "));  // no handler
+  EXPECT_THAT(AskWithToken("/etc/passwd"), HasSubstr(" 404 "));
+}
+
+TEST_F(PageServerTest, LogsAreAskedForByRankAndLine) {
+  EXPECT_THAT(AskWithToken("/api/log?rank=3&after=17"), EndsWith("{\"rank\":3,\"after\":17}"));
+  EXPECT_THAT(AskWithToken("/api/log"), EndsWith("{\"rank\":null,\"after\":0}"));
+}
+
+TEST_F(PageServerTest, APageThatHasTheVersionWaitsForTheNext) {
+  const auto waiting = Open(Line("/api/view?after=5&id=a") + Authorization() + "\r\n");
+  const auto other = Open(Line("/api/view?after=5&id=b") + Authorization() + "\r\n");
+  server_->Notify();
+  Settle();
+  Settle();
+  EXPECT_EQ(waiting->text(), "");
+  ++version_;
+  server_->Notify();
+  ASSERT_TRUE(RunUntil([&] { return waiting->ended() && other->ended(); }));
+  EXPECT_THAT(waiting->text(), EndsWith("{\"after\":5}"));
+}
+
+TEST_F(PageServerTest, APageIsOwedTheVersionThatItHasNotSeen) {
+  EXPECT_FALSE(server_->Owes());
+  AskWithToken("/api/view?id=a");
+  EXPECT_FALSE(server_->Owes());
+  ++version_;
+  EXPECT_TRUE(server_->Owes());
+  AskWithToken("/api/view?after=5&id=other");
+  EXPECT_TRUE(server_->Owes());
+  AskWithToken("/api/view?after=5&id=a");
+  EXPECT_FALSE(server_->Owes());
+}
+
+TEST_F(PageServerTest, ABrowserThatDiesWhileItWaitsIsForgotten) {
+  auto waiting = Open(Line("/api/view?after=5&id=a") + Authorization() + "\r\n");
+  Settle();
+  waiting.reset();
+  ++version_;
+  server_->Notify();
+  Settle();
+  EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 200 "));
+}
+
+TEST_F(PageServerTest, ALargeViewIsCompressedAndOneThatCannotBeSentIsAnError) {
+  view_ = "\"" + std::string(size_t{5} << 20, 'x') + "\"";
+  EXPECT_THAT(AskWithToken("/api/view"), HasSubstr("Content-Encoding: gzip\r\n"));
+  uint64_t state = 1;
+  for (char& c : view_) {  // what does not compress
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    c = static_cast<char>(state >> 56U);
+  }
+  EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 503 "));
+}
+
+TEST_F(PageServerTest, APortThatIsTakenIsAnErrorThatNamesIt) {
+  PageServer second(loop(), PageFile{html_, ""}, {});
+  const Status status = second.Listen(server_->port());
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kConflict);
+  EXPECT_THAT(status.error().message, HasSubstr(std::to_string(server_->port())));
+}
+
+TEST(PageFileTest, WhatIsCompressedIsTheSameAgainAndNothingElseIsTaken) {
+  const std::string text(300'000, 'a');
+  EXPECT_EQ(*Decompress(Compress(text)), text);
+  EXPECT_EQ(*Decompress(Compress("")), "");
+  EXPECT_FALSE(Decompress("no gzip").ok());
+  EXPECT_FALSE(Decompress(Compress(text).substr(0, 20)).ok());
+}
+
+TEST(PageFileTest, ASavedViewCannotLeaveItsElement) {
+  const std::string page = R"(<a><script type="application/json" id="saved"></script><b>)";
+  const std::string view = R"({"m":"</script><script>alert(1)</script><!--"})";
+  const std::string saved = *SavedPage(page, view);
+  EXPECT_THAT(saved, StartsWith(R"(<a><script type="application/json" id="saved">{"m":")"));
+  EXPECT_THAT(saved, EndsWith(R"(--"}</script><b>)"));
+  EXPECT_THAT(saved, Not(HasSubstr("</script><script>")));
+  EXPECT_THAT(saved, Not(HasSubstr("<!--")));
+  const size_t from = saved.find('{');
+  EXPECT_EQ(Json::parse(saved.substr(from, saved.rfind("</script>") - from)), Json::parse(view));
+  EXPECT_FALSE(SavedPage("<a>", view).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::cli::page_server_test
