@@ -118,7 +118,7 @@ class Operator {
                      .max_polls = MaxPolls()}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")
-        .Help("1, with the version of this program")
+        .Help("1; the label names the operator's version")
         .Register(metrics_)
         .Add({{"version", kVersion}})
         .Set(1);

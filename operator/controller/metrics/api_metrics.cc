@@ -7,22 +7,24 @@ namespace lockstep::control {
 using prometheus::BuildCounter;
 
 ApiMetrics::ApiMetrics(prometheus::Registry* registry)
-    : calls_(&BuildCounter()
-                  .Name("lockstep_operator_api_calls_total")
-                  .Help("Requests to the API server, by verb and code")
-                  .Register(*registry)),
+    : calls_(
+          &BuildCounter()
+               .Name("lockstep_operator_api_calls_total")
+               .Help("Requests to the API server; without an answer the code is the kind of error")
+               .Register(*registry)),
       seconds_(&prometheus::BuildHistogram()
                     .Name("lockstep_operator_api_call_seconds")
-                    .Help("How long the API server took to answer, by verb")
+                    .Help("How long the API server took to answer")
                     .Register(*registry)),
       watch_restarts_(&BuildCounter()
                            .Name("lockstep_operator_watch_restarts_total")
-                           .Help("Times a watch was begun again, by resource")
+                           .Help("Times a watch was opened again")
                            .Register(*registry)),
-      unreadable_(&BuildCounter()
-                       .Name("lockstep_operator_unreadable_objects_total")
-                       .Help("Times an object could not be read and was passed over, by resource")
-                       .Register(*registry)) {}
+      unreadable_(
+          &BuildCounter()
+               .Name("lockstep_operator_unreadable_objects_total")
+               .Help("Times an object could not be read and was passed over; the log names it")
+               .Register(*registry)) {}
 
 void ApiMetrics::OnAttempt(const kube::CallRecord& call) {
   const char* verb = kube::ToString(call.method);

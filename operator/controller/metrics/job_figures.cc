@@ -15,7 +15,8 @@ JobFigures::JobFigures(prometheus::Registry* registry)
                                "From a job's creation to all ranks running", LongTimes())),
       restarts_(&prometheus::BuildCounter()
                      .Name("lockstep_operator_restarts_total")
-                     .Help("Restarts of gangs, and of ranks alone, by class of cause")
+                     .Help("Restarts of gangs, and of ranks alone, by class of cause: application, "
+                           "infrastructure, stopped")
                      .Register(*registry)),
       lost_(&prometheus::BuildCounter()
                  .Name("lockstep_operator_lost_machine_seconds_total")

@@ -25,7 +25,7 @@ class Pages:
         self._pages["lockstep-operator"] = subprocess.check_output(
             [folder / "lockstep-operator", "--help-man"], text=True)
 
-    def __call__(self, words):
+    def __call__(self, words, before):
         skipped = {"lockstep", "kubectl-lockstep", "lockstep-operator"}
         commands = sorted(set(self._pages) - skipped) if words == ["lockstep"] else words
         parts = [_page(name, self._pages[name]) for name in commands]

@@ -54,7 +54,7 @@ class Table:
         self._left = set(self._fields)
         self._spec = section == "spec"
 
-    def __call__(self, words):
+    def __call__(self, words, before):
         head = ["field", "type", "default", "run", "meaning"] if self._spec else ["field", "type",
                                                                                  "meaning"]
         rows = [head, ["---"] * len(head)]
