@@ -1,6 +1,7 @@
 """The reference pages have what the sources say: fields, messages, options, exit codes, events,
 conditions and their reasons."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -30,6 +31,43 @@ def test_generated_blocks_are_as_the_sources_make_them():
     done = subprocess.run([ROOT / "tools/reference", "--check", "--bin", pathlib.Path(binary("lockstep")).parent],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def documented_variables():
+    """Names on environment.md. `_SIZE` behind `HOROVOD_RANK` is `HOROVOD_SIZE`."""
+    names = set()
+    for line in (PAGES / "environment.md").read_text().splitlines():
+        whole = ""
+        for word in re.findall(r"[A-Z_][A-Za-z0-9_]+", line):
+            if not word.startswith("_"):
+                whole = word
+                names.add(word)
+            else:
+                names |= {whole[:end.start()] + word for end in re.finditer("_", whole)}
+    return names
+
+
+@pytest.mark.parametrize("launch", ["PerProcess", "PerMachine"])
+@pytest.mark.parametrize("framework", ["Torch", "Accelerate", "Jax", "TensorFlow", "Mpi", "Horovod", "None"])
+def test_environment_page_has_every_variable_that_plan_shows(framework, launch):
+    spec = {"numMachines": 2, "processesPerMachine": 2, "image": "i", "framework": framework, "launch": launch,
+            "command": ["mpirun" if framework == "Mpi" else "python3", "train.py"],
+            "checkpoint": {"path": "/checkpoints"}}
+    job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "gpt"}, "spec": spec}
+    done = subprocess.run([binary("lockstep"), "plan", "-", "-o", "json"], capture_output=True, text=True,
+                          input=json.dumps(job), check=False)
+    if launch == "PerMachine" and framework in ("TensorFlow", "Horovod"):
+        assert done.returncode == 2
+        return
+    plan = json.loads(done.stdout)
+    names = set(plan["environment"])
+    for machine in plan["machines"]:
+        for process in machine.get("processes", []):
+            names |= set(process.get("environment", {}))
+    known = documented_variables()
+    stars = tuple(name for name in known if name.endswith("_"))  # `ACCELERATE_*`
+    assert {name for name in names - known if not name.startswith(stars)} == set()
+    assert len(names) > 10
 
 
 def test_exit_codes_page_has_every_code():
