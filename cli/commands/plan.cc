@@ -1,15 +1,23 @@
 #include "core/plan/plan.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "base/process.h"
+#include "base/unique_fd.h"
 #include "cli/commands/commands.h"
 #include "cli/job/job_file.h"
 #include "cli/job/plan_text.h"
 #include "cli/machine/computer.h"
 #include "cli/say.h"
+#include "cli/try_log.h"
 #include "core/exit_codes.h"
 #include "worker/topology/plan/binding_plan.h"
 
@@ -21,7 +29,46 @@ struct PlanOptions {
   JobFlags flags;
   std::string output = "table";
   bool recommend = false;
+  std::string try_log;  // a file of output; "" not asked for
 };
+
+// Reads it piece by piece: a log may be larger than memory.
+Status ReadInto(TryLog* log, const std::string& path) {
+  UniqueFd opened;
+  int fd = STDIN_FILENO;
+  if (path != "-") {
+    opened.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    fd = opened.get();
+    if (fd < 0) return ErrnoError("cannot read " + path, errno);
+  }
+  std::array<char, 64 << 10> buffer;
+  while (true) {
+    const ssize_t got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoError("cannot read " + path, errno);
+    if (got == 0) break;
+    log->Feed({buffer.data(), static_cast<size_t>(got)});
+  }
+  log->Finish();
+  return {};
+}
+
+int TryOutput(const PlanOptions& options) {
+  TryLog log;
+  const Status read = ReadInto(&log, options.try_log);
+  if (!read.ok()) {
+    Say(read.error().message);
+    return core::kExitUsage;
+  }
+  if (options.output == "json") {
+    std::cout << DumpJson(log.ToJson(), 2) << "\n";
+  } else if (options.output == "yaml") {
+    std::cout << ToYaml(log.ToJson());
+  } else {
+    std::cout << log.Text(options.try_log == "-" ? "standard input" : options.try_log);
+  }
+  return core::kExitSuccess;
+}
 
 int Plan(const PlanOptions& options) {
   Result<LoadedJob> loaded =
@@ -71,17 +118,25 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   command->add_flag("--recommend", options->recommend,
                     "Say how to split the job on this computer, and why");
+  command->add_option("--try-log", options->try_log,
+                      "Show which progress an agent finds in this saved output; - for standard "
+                      "input");
   command->footer(
       "Examples:\n"
       "  lockstep plan job.yaml\n"
       "  lockstep plan job.yaml -o json\n"
       "  lockstep plan -m 2 -p 4 --recommend -- python train.py\n"
+      "  lockstep plan --try-log train.log\n"
       "\n"
       "Shown: ranks and environment, binding on this computer, the equal torchrun and accelerate\n"
       "commands, and the rules by which failures are judged.\n"
       "Exit codes: 0 shown; 2 the job isn't valid.");
   command->callback([options, invocation] {
     options->flags.command = invocation->command;
+    if (!options->try_log.empty()) {
+      invocation->exit_code = TryOutput(*options);
+      return;
+    }
     if (options->file.empty() && options->flags.command.empty()) {
       Say("plan: give a FILE, or -- and a command line");
       invocation->exit_code = core::kExitUsage;

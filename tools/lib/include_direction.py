@@ -17,6 +17,7 @@ CORE = {
     "core/terms": {"base", "core", "core/failure"},
     "core/preflight": {"base"},
     "core/text": {"base"},
+    "core/scan": {"base"},
     "core/record": {"base", "core", "core/failure", "core/terms", "core/preflight", "core/text"},
     "core/model": {"base", "core", *RECORDS},
     "core/plan": {"base", "core", *RECORDS, "core/model"},
