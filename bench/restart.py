@@ -6,7 +6,7 @@ CLOCK_BOOTTIME stamp, so the kernel's share is in it. Beside it, in parts, what 
 reports; the floor (`lockstep-bench floor`); and torchrun with c10d, when LOCKSTEP_BENCH_TORCHRUN
 names a Python that has it. Then real training programs to their first new step, each plain and
 with parked interpreters, and what these cost (_programs.py); and the built-in trainer, which can keep
-the other ranks' processes (_recovery.py).
+the other ranks' processes (_recovery.py), as a PyTorch program can (_live.py).
 """
 
 import argparse
@@ -18,14 +18,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+import _live
 import _programs as programs
 import _recovery
 from _bench import LOCKSTEP, MPI_RANK, RANK, Shape, emit, floor, lockstep, quantile, spread
 from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
-ROWS = ("small", "frameworks", "mpi", "recovery", "ddp1", "ddp2", "trainer", "accelerate", "slower",
-        "refill", "parked", "compiled")
+ROWS = ("small", "frameworks", "mpi", "recovery", "torch", "ddp1", "ddp2", "trainer", "accelerate",
+        "slower", "refill", "parked", "compiled")
 FRAMEWORKS = ("None", "Torch", "Accelerate", "Jax", "TensorFlow", "Horovod")
 MPI = {  # what the job says, by what the figure is called
     "None": {"framework": "None"},
@@ -223,6 +224,7 @@ def main():
     parser.add_argument("--prestart-samples", type=int, default=5, help="of others with spares")
     parser.add_argument("--slower-samples", type=int, default=5, help="of each of row slower")
     parser.add_argument("--recovery-samples", type=int, default=10, help="of each of row recovery")
+    parser.add_argument("--kills", type=int, default=50, help="of row torch, in one job")
     parser.add_argument("--parked-seconds", type=float, default=60)
     parser.add_argument("--python", default=programs.DEBIAN, help="one with torch 1.13")
     parser.add_argument("--torch", default=programs.TORCH_2 / "bin/python",
@@ -243,6 +245,9 @@ def main():
             mpi(shape, options.samples)
     if "recovery" in options.rows:
         _recovery.recoveries(options.recovery_samples, Shape.parse(options.program_shape))
+    if "torch" in options.rows and programs.versions(options.torch, "torch"):
+        _live.torch_rows(options.torch, Shape.parse(options.program_shape), options.kills,
+                         options.prestart_samples)
     real_programs(options)
 
 

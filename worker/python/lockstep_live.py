@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import functools
 import gc
+import inspect
 import io
 import os
 import pickle
@@ -502,7 +503,10 @@ class Live:
         elif os.environ.get("LOCKSTEP_SOCKET"):
             import lockstep_torch
 
-            state = lockstep_torch.load(map_location="cpu")
+            # Schedules and the like may hold more than torch.load() takes by default.
+            known = "weights_only" in inspect.signature(torch.load).parameters
+            options = {"weights_only": False} if known else {}
+            state = lockstep_torch.load(map_location="cpu", **options)
             if state is not None:
                 self.load_state(state)
         with torch.no_grad():
