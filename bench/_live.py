@@ -25,7 +25,7 @@ import processes  # isort: skip
 
 PROGRAM = Path(__file__).with_name("programs") / "live.py"
 LIMIT = {"p50": 300, "p99": 1000}
-STEPS_A_KILL = 60  # while interpreters are parked
+STEPS_A_KILL = 40  # while interpreters are parked
 PATIENCE = 120  # seconds
 
 Step = namedtuple("Step", "rank generation step ns")

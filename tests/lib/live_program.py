@@ -21,7 +21,7 @@ STEPS = int(os.environ.get("STEPS", "16"))
 WORKERS = int(os.environ.get("WORKERS", "0"))
 ACCUMULATE = int(os.environ.get("ACCUMULATE", "1"))
 CHECKPOINT = int(os.environ.get("CHECKPOINT", "0"))
-USES = os.environ.get("USES", "").split()  # rehearsal, compile, bf16, scaler
+USES = os.environ.get("USES", "").split()  # rehearsal, bf16, scaler
 PLAN = json.loads(os.environ.get("PLAN", "{}"))
 FOLDER = os.environ.get("FOLDER", ".")
 RANK = int(os.environ.get("RANK", "0"))
@@ -77,7 +77,6 @@ loader = torch.utils.data.DataLoader(Data(), batch_size=16, shuffle=True, num_wo
 live = Live(module, optimizer, scheduler, bucket_cap_mb=0.05,
             rehearse=(lambda ddp: ddp(torch.ones(4, 8)).sum().backward()) if "rehearsal" in USES else None,
             also={"scaler": scaler} if scaler else None)
-model = torch.compile(live.ddp, backend="aot_eager") if "compile" in USES else live
 tries = 0
 folders = {tempfile.gettempdir()}
 sockets = None
@@ -102,13 +101,14 @@ for epoch in live.epochs(1000):
             parts = batch if ACCUMULATE > 1 else [batch]
             optimizer.zero_grad()
             for number, (inputs, targets) in enumerate(parts):
+                # As no_sync() does it: gradients are exchanged with the last part.
+                live.ddp.require_backward_grad_sync = number == len(parts) - 1
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled="bf16" in USES):
-                    loss = torch.nn.functional.mse_loss(model(inputs).float(), targets) / len(parts)
+                    loss = torch.nn.functional.mse_loss(live(inputs).float(), targets) / len(parts)
                 if phase == "backward" and number == len(parts) - 1:
                     module[2].linear.weight.register_hook(lambda _: die())
                 if phase == "raise":
                     raise ValueError("a fault of the program")
-                live.ddp.require_backward_grad_sync = number == len(parts) - 1
                 (scaler.scale(loss) if scaler else loss).backward()
             if phase == "reduced":
                 die()

@@ -394,6 +394,8 @@ class Live:
         if self._keeps_ddp:
             assert self._ddp is not None
             self._ddp._update_process_group(dist.group.WORLD)
+            # As a new one begins: the step may have ended among parts of an accumulation.
+            self._ddp.require_forward_param_sync = self._ddp.require_backward_grad_sync = True
             self._take_furthest()
             return
         furthest = self._take_furthest()

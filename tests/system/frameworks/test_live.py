@@ -55,8 +55,8 @@ def test_survivor_in_a_step_longer_than_5_s_is_kept(both):
     both({"1@4": "forward", "3@4": "slow"}, USES="rehearsal")
 
 
-@pytest.mark.parametrize("uses", ["rehearsal bf16", "rehearsal scaler", "rehearsal compile"])
-def test_mixed_precision_and_torch_compile(both, uses):
+@pytest.mark.parametrize("uses", ["rehearsal bf16", "rehearsal scaler"])
+def test_mixed_precision(both, uses):
     both({"1@4": "forward", "2@8": "reduced", "0@11": "backward"}, USES=uses)
 
 

@@ -28,8 +28,8 @@ def test_survivors_live_on_with_the_bits_of_an_undisturbed_run(tmp_path):
 
 
 def test_error_of_the_program_itself_is_no_death_of_a_peer(tmp_path):
-    run = live_runs.start(tmp_path / "run", PYTHON, {"0@2": "raise"}, machines=1, restarts=0,
-                          STEPS="4")
+    run = live_runs.start(tmp_path / "run", PYTHON, {"0@2": "raise"}, machines=1, processes=1,
+                          restarts=0, STEPS="4")
     code, _, output = run.finish()
     assert code == 1 and "ValueError: a fault of the program" in output, output
 
