@@ -35,7 +35,7 @@ class Opened:
 
     def __init__(self, context):
         self.page = context.new_page()
-        self.page.set_default_timeout(20000)
+        self.page.set_default_timeout(60000)
         self.complaints, self.requests = [], []
         self.page.on("console", lambda said: self.complaints.append(said.text)
                      if said.type in ("error", "warning") else None)
