@@ -48,7 +48,7 @@ ROOMS = {
     | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
 }
 # Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
-# in one tuple do not include each other. A program's main.cc may include its whole room.
+# in one tuple do not include each other; those in a set do, and should be parted. A program's main.cc may include its whole room.
 FLOORS = {
     "base": (".", ("text", "crypto"), ("net", "man"), "http"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
@@ -87,8 +87,9 @@ FLOORS = {
     ),
     "cli": (
         ".",
-        ("programs", "job", "numa", "convert"),
-        ("machine", "run"),
+        ("programs", "job", "numa", "convert", "ui/embedded"),
+        "machine",
+        {"run", "ui"},
         "cluster",
         "commands",
     ),
@@ -110,7 +111,7 @@ def place_of(path):
 def floor_of(room, folder):
     """The number of the floor in FLOORS, or None."""
     for number, floor in enumerate(FLOORS[room]):
-        if folder == floor or (isinstance(floor, tuple) and folder in floor):
+        if folder == floor or (not isinstance(floor, str) and folder in floor):
             return number
     return None
 
@@ -127,7 +128,8 @@ def problem_of(path, target):
     if wanted != room or folder == wanted_folder or room not in FLOORS or path.endswith("/main.cc"):
         return None
     own, other = floor_of(room, folder), floor_of(room, wanted_folder)
-    if own is not None and other is not None and own <= other:
+    together = own == other and own is not None and isinstance(FLOORS[room][own], set)
+    if own is not None and other is not None and own <= other and not together:
         return (
             f"{folder} may not include {wanted_folder} ({target}) inside {room}: "
             "see FLOORS in tools/lib/include_direction.py"
