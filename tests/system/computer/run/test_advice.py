@@ -180,8 +180,8 @@ NOT_TRIED = {
     "write long arguments into a file": "the file is the program's",
     "write fewer, larger files": "the files are the program's",
     "write them to one with `kubectl config view --flatten`": "kubectl is not ours",
-    "activate that environment, or write ": "needs a virtual environment with Lockstep's wheel",
     "write ADDRESS:PORT, as": "an operator that starts needs a cluster",
+    "write a port from 1 to 65535, or --ui": "the tests of the run's page give ports",
     "is no time of RFC 3339; write it as in": "no field of a spec is a time",
 }
 
