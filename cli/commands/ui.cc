@@ -71,7 +71,7 @@ int ServeView(uint16_t port, const PageFile& page, const std::string& view) {
   handlers.view = [&view](uint64_t /*after*/) { return view; };
   PageServer server(loop->get(), page, std::move(handlers));
   if (const Status served = server.Listen(port); !served.ok()) return Fail(served.error());
-  for (const int signal : kStopSignals) {
+  for (const int signal : lockstep::kStopSignals) {  // not those of bench.cc
     (*loop)->OnSignal(signal, [&loop] { (*loop)->Stop(); });
   }
   Say("the page: " + server.address() + "; Ctrl-C ends it");
