@@ -93,6 +93,7 @@ TEST_F(ViewTest, BeforeAnyAnswerItSaysWhatWasAskedFor) {
 
 TEST_F(ViewTest, APageThatHasSeenAVersionIsSentOnlyWhatChangedSince) {
   Learn(Gang(1), seconds(1));
+  Learn(Gang(2), seconds(2));
   const OrderedJson first = Sent(0);
   const uint64_t seen = view_.version();
   EXPECT_EQ(Sent(seen).size(), 5u) << Sent(seen);  // the members that are always there
@@ -106,10 +107,10 @@ TEST_F(ViewTest, APageThatHasSeenAVersionIsSentOnlyWhatChangedSince) {
     EXPECT_FALSE(second.contains(part)) << part;
   }
   const uint64_t then = view_.version();
-  Learn(Gang(2), seconds(3));
+  Learn(Gang(3), seconds(3));
   const OrderedJson third = Sent(then);
-  EXPECT_EQ(third["ranks"]["step"], OrderedJson::parse("[2,2,2,2]"));
-  EXPECT_EQ(third["series"]["from"], 1);
+  EXPECT_EQ(third["ranks"]["step"], OrderedJson::parse("[3,3,3,3]"));
+  EXPECT_EQ(third["series"]["from"], 2);
   EXPECT_FALSE(third.contains("machines"));
   EXPECT_FALSE(third.contains("events"));
 }
@@ -246,15 +247,14 @@ TEST_F(ViewTest, AfterTheEndAllIsThereAndTimeStandsStill) {
 }
 
 TEST_F(ViewTest, EventsAndGenerationsKeepTheirNewestAndSayHowManyAreGone) {
-  const std::string text(10'000, 'x');
-  for (size_t i = 0; i < 10 * View::kMostEvents; ++i) {
-    view_.AddEvent(kBegan, i + 1 == 10 * View::kMostEvents ? "last" : text);
-  }
+  const size_t told = 2 * View::kMostEvents + 10;
+  const std::string text(2 * View::kMostOfEvent, 'x');
+  for (size_t i = 0; i < told; ++i) view_.AddEvent(kBegan, i + 1 == told ? "last" : text);
   const OrderedJson events = Sent(0)["events"];
   EXPECT_LT(events["items"].size(), View::kMostEvents);
   EXPECT_EQ(events["items"].back()["text"], "last");
   EXPECT_LE(events["items"].front()["text"].get<std::string>().size(), View::kMostOfEvent);
-  EXPECT_EQ(events["dropped"].get<size_t>() + events["items"].size(), 10 * View::kMostEvents);
+  EXPECT_EQ(events["dropped"].get<size_t>() + events["items"].size(), told);
   const auto all = static_cast<uint32_t>(View::kMostGenerations + 10);
   core::GangStatus gang = Gang(1);
   for (uint32_t n = 1; n <= all; ++n) {
