@@ -58,9 +58,8 @@ class Live:
     module: on its device, not wrapped. Its process group, DDP and buckets are made here.
     optimizer, scheduler: one, or a list. The optimizer holds parameters of `module` alone.
     rehearse: makes one forward and backward pass of the DDP that it gets, on any input of the
-      right shape. With it, survivors keep their DDP, and steps have the same bits as in a run
-      without a death. Without it, all ranks build a new DDP after a death. Gradients of the first
-      step are then summed in another order.
+      right shape. With it, steps have the same bits as in a run without a death. Without it, the
+      first step after a death sums gradients in another order.
     also: further objects with state_dict() and load_state_dict(), by name, such as a GradScaler.
     load: called where no rank has a state; it fills module, optimizer and so on, and returns the
       number of steps that are done. None: the last checkpoint that was made of state().
@@ -101,10 +100,6 @@ class Live:
         self._backend = backend or ("nccl" if self._device.type == "cuda" else "gloo")
         self._timeout = timeout
         self._options = dict(options, bucket_cap_mb=bucket_cap_mb)
-        # Without rehearsal a survivor's buckets would not be those of a newcomer.
-        self._keeps_ddp = rehearse is not None and hasattr(
-            DistributedDataParallel, "_update_process_group"
-        )
         self._ddp: Optional[DistributedDataParallel] = None
         self._has_state = False  # a newcomer has none
         self._torn = False  # an optimizer has begun its step, and has not ended it
@@ -127,8 +122,6 @@ class Live:
             self._desk = Desk(self._sever)
         for each in self._optimizers:
             self._watch_optimizer(each)
-        if self._keeps_ddp:
-            self._build_alone()
         try:
             self._enter()
         except Exception as error:  # a peer died, before this rank has had a state
@@ -141,7 +134,7 @@ class Live:
 
     @property
     def ddp(self) -> DistributedDataParallel:
-        """The DistributedDataParallel. Without `rehearse` it is another one after each death."""
+        """The DistributedDataParallel; another one after each death."""
         assert self._ddp is not None
         return self._ddp
 
@@ -365,8 +358,7 @@ class Live:
         assert self._desk is not None
         if dist.is_initialized():
             dist.destroy_process_group()
-        if not self._keeps_ddp:
-            self._drop_ddp()
+        self._drop_ddp()
         for parameter in self.module.parameters():
             parameter.grad = None
         environment = self._desk.leave()
@@ -391,13 +383,6 @@ class Live:
             self._await_store()
             dist.init_process_group(self._backend, timeout=self._timeout)
         self._connections.opened()
-        if self._keeps_ddp:
-            assert self._ddp is not None
-            self._ddp._update_process_group(dist.group.WORLD)
-            # As a new one begins: the step may have ended among parts of an accumulation.
-            self._ddp.require_forward_param_sync = self._ddp.require_backward_grad_sync = True
-            self._take_furthest()
-            return
         furthest = self._take_furthest()
         self._build()  # which gives every rank the buffers of rank 0
         if self._rehearse is not None:
@@ -422,20 +407,12 @@ class Live:
 
     # ---- the DistributedDataParallel ----
 
-    def _build_alone(self) -> None:
-        """Builds the DDP in a world of one, in which the rehearsal gives it its last buckets.
-
-        A DDP orders its buckets anew after its first backward pass. A survivor has done that, and
-        a newcomer has not: their sums would be of other gradients.
-        """
-        self._init_alone()
-        self._build()
-        self._rehearse_twice()
-        dist.destroy_process_group()
-
     def _init_alone(self) -> None:
         dist.init_process_group(self._backend, store=dist.HashStore(), rank=0, world_size=1)
 
+    # All ranks build a new one. A DDP orders its buckets anew after its first backward pass, by the
+    # order in which gradients come. A survivor's buckets would not be a newcomer's: the process
+    # aborts if their sizes differ, and sums wrong gradients if they do not.
     def _build(self) -> None:
         if self._device.type == "cuda":
             self._options.setdefault("device_ids", [self._device])
@@ -462,6 +439,8 @@ class Live:
         reducer, self._ddp, old = self._ddp.reducer, None, weakref.ref(self._ddp)
         if hasattr(reducer, "_remove_autograd_hooks"):
             reducer._remove_autograd_hooks()
+            if (kept := old()) is not None:
+                kept.forward = _refuse  # it would no longer exchange gradients
             return
         del reducer
         gc.collect()
@@ -620,6 +599,10 @@ def _lost_a_peer(error: Optional[BaseException]) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise TypeError("this DistributedDataParallel ended with its group: use live.ddp or live(x)")
 
 
 def _let_go(error: Optional[BaseException]) -> None:
