@@ -1,6 +1,7 @@
 #include "cli/cluster/job_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "cli/run/ledger_text.h"
 #include "cli/run/preflight_text.h"
 #include "cli/run/prestart_text.h"
+#include "cli/run/usage_text.h"
 #include "core/model/spec.h"
 #include "core/text/limited_text.h"
 
@@ -152,11 +154,15 @@ void AddMachines(const StoredJob& job, std::string* out) {
   std::sort(machines.begin(), machines.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
   std::vector<Row> rows = {{"MACHINE", "RANKS", "STATE", "POD", "NODE", "REPLACED", "BINDING"}};
+  const bool used = std::ranges::any_of(
+      machines, [](const core::MachineStatus& machine) { return machine.usage.has_value(); });
+  if (used) std::ranges::copy(kUsageHeads, std::back_inserter(rows.front()));
   for (const core::MachineStatus& machine : machines) {
     rows.push_back({std::to_string(machine.index), RanksOf(job, machine.index),
                     std::string(core::ToString(machine.state)), OrNone(machine.pod),
                     OrNone(machine.node), std::to_string(machine.replacements),
                     OrNone(machine.binding)});
+    if (used) std::ranges::copy(UsageCells(machine.usage), std::back_inserter(rows.back()));
   }
   *out += "\n" + AlignColumns(rows, "  ");
   const auto left = job.status.machines.desired - static_cast<int64_t>(machines.size());

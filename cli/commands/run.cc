@@ -28,6 +28,7 @@
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
+#include "core/gang/messages.h"
 #include "core/plan/plan.h"
 #include "worker/topology/plan/binding_plan.h"
 
@@ -52,6 +53,9 @@ struct RunCommand {
   std::string status;
   std::string unschedulable;
   std::string ui;  // "": no page
+  std::string tensorboard;
+  std::vector<std::string> show;
+  bool wide = false;
   bool no_namespace = false;
   bool no_table = false;
   bool no_hints = false;
@@ -246,6 +250,16 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
                   core::kExitUsage);
     }
   }
+  if (command.show.size() > core::kMaxNamedFigures) {
+    return Fail("--show takes at most " + std::to_string(core::kMaxNamedFigures) + " names",
+                core::kExitUsage);
+  }
+  if (std::error_code error;
+      !command.tensorboard.empty() && (fs::create_directories(command.tensorboard, error), error)) {
+    return Fail("--tensorboard: making the folder " + command.tensorboard + ": " + error.message() +
+                    "; name one that can be written to",
+                core::kExitUsage);
+  }
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
@@ -259,6 +273,10 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
         std::make_shared<const Bindings>(computer.machine, job.spec, OwnEnvironment());
   }
   options.status = status;
+  options.tensorboard =
+      command.tensorboard.empty() ? "" : fs::absolute(command.tensorboard).string();
+  options.show = command.show;
+  options.wide = command.wide;
   options.unschedulable =
       command.unschedulable.empty() ? "" : fs::absolute(command.unschedulable).string();
   options.namespaces = !command.no_namespace;
@@ -380,6 +398,20 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       ->type_name("PROGRAM");
   command->add_flag("--no-pid-namespace", run->no_namespace,
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");
+  command
+      ->add_option("--show", run->show,
+                   "A figure that the program reports, such as accuracy, as a column of the table; "
+                   "may be given again")
+      ->type_name("NAME")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_flag("--wide", run->wide,
+                    "CPU, memory and network of each machine as columns of the table");
+  command
+      ->add_option("--tensorboard", run->tensorboard,
+                   "Write what the program reports as TensorBoard's event files into this folder")
+      ->type_name("FOLDER");
   command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
   command->add_flag("--no-hints", run->no_hints,
                     "Don't say what fits this computer better; `lockstep plan` does, too");

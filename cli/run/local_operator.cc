@@ -19,6 +19,7 @@
 #include "cli/run/local_job.h"
 #include "cli/run/outcome.h"
 #include "cli/run/prestart_text.h"
+#include "cli/run/progress_events.h"
 #include "cli/run/report.h"
 #include "cli/run/run_page.h"
 #include "cli/run/run_setup.h"
@@ -135,7 +136,8 @@ class LocalOperator {
                .on_accepted = nullptr}),
         job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
-        printer_(options.started, ranks(), core::ProcessesStarted(job.spec)) {
+        printer_(options.started, ranks(), core::ProcessesStarted(job.spec)),
+        events_(options.tensorboard) {
     for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -247,7 +249,10 @@ class LocalOperator {
     if (!job_.OnStatus(status, at) || status.machine != 0) return;
     history_.Learn(status, job_.machine0()->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
-    if (progress) rate_.Learn(BootTime(), *progress);
+    if (progress) {
+      rate_.Learn(BootTime(), *progress);
+      SayProblem(events_.Learn(WallNow(), status.generation, *progress));
+    }
     if (page_) page_->OnStatus(status, job_.machine0()->started);
     PrintNews();
   }
@@ -400,6 +405,10 @@ class LocalOperator {
 
   // ---- what is shown ----
 
+  void SayProblem(const std::string& problem) {
+    if (!problem.empty()) screen_.Event(problem);
+  }
+
   void PrintNews() {
     const std::string waiting_for = job_.gang() != nullptr ? WaitingFor(*job_.gang()) : "";
     for (const std::string& line : printer_.NewLines(history_, waiting_for)) screen_.Event(line);
@@ -408,12 +417,20 @@ class LocalOperator {
   void Show(Time now) {
     if (screen_.live() && now >= next_table_) {
       const core::GangStatus* gang = job_.gang();
-      const TableView view{job_.job(),
-                           job_.status(),
-                           gang != nullptr ? gang->progress : std::vector<core::RankProgress>(),
-                           rate_,
-                           now - options_.started,
-                           WallNow()};
+      TableView view{job_.job(),
+                     job_.status(),
+                     gang != nullptr ? gang->progress : std::vector<core::RankProgress>(),
+                     rate_,
+                     now - options_.started,
+                     WallNow(),
+                     options_.wide,
+                     {},
+                     options_.show};
+      if (gang != nullptr) {
+        for (const auto& machine : gang->machines) {
+          if (machine.usage) view.usage[static_cast<int32_t>(machine.index)] = *machine.usage;
+        }
+      }
       screen_.SetTable(RenderTable(view, Screen::Size(), screen_.color()));
       next_table_ = now + kRedraw;
     }
@@ -448,6 +465,7 @@ class LocalOperator {
     const std::string prestart = PrestartLine(status);
     if (status.restarts.total > 0 && !prestart.empty()) screen_.Event(prestart);
     for (const std::string& line : LedgerLines(status, WallNow())) screen_.Event(line);
+    if (status.progress) SayProblem(events_.Finish(WallNow(), *status.progress));
     if (unwritten_) KeepUnwritten();
     screen_.Event(
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));
@@ -551,6 +569,7 @@ class LocalOperator {
   History history_;
   ProgressPrinter printer_;
   core::RateMeter rate_;
+  ProgressEvents events_;
   std::vector<AgentEnd> ends_;
   Time next_table_{};
   Time next_status_{};

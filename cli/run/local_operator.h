@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/run/nodes.h"
@@ -23,6 +24,9 @@ struct RunOptions {
   Nodes nodes;                               // where it runs; as many as machines
   std::string report;                        // file for the report; "": none
   std::string status;                        // file for the status while the job runs; "": none
+  std::string tensorboard;                   // folder for event files; "": none
+  std::vector<std::string> show;             // named figures with a column in the table
+  bool wide = false;                         // the table has what machines use
   std::string unschedulable;                 // file: the machines that get no place; "": none
   std::optional<uint16_t> ui;                // port of the page; 0: a free one; absent: no page
   std::shared_ptr<const Bindings> bindings;  // for page and report; null on other computers

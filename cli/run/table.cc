@@ -8,6 +8,7 @@
 #include "cli/run/ledger_text.h"
 #include "cli/run/preflight_text.h"
 #include "cli/run/prestart_text.h"
+#include "cli/run/usage_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -63,6 +64,20 @@ std::string Paint(const std::string& text, const char* paint, bool color) {
   return color ? paint + text + kReset : text;
 }
 
+// "-": none was reported.
+std::string FigureOf(const std::optional<core::GangProgress>& progress, const std::string& name) {
+  if (!progress) return "-";
+  const auto found = std::ranges::find(progress->figures, name, &core::NamedFigure::name);
+  return found == progress->figures.end() ? "-" : Number(found->value, "%.4g");
+}
+
+std::string UpperCase(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return 'a' <= c && c <= 'z' ? static_cast<char>(c - 32) : c;
+  });
+  return text;
+}
+
 std::string Headline(const TableView& view) {
   const core::JobStatus& status = view.status;
   std::string line = view.job.metadata.name + "  " + core::ToString(status.state);
@@ -74,13 +89,14 @@ std::string Headline(const TableView& view) {
       line += " " + std::to_string(100 * progress->step / progress->total_steps) + "%";
     }
     if (progress->loss) line += "  loss " + Number(*progress->loss, "%.4g");
+    for (const std::string& name : view.show) line += "  " + name + " " + FigureOf(progress, name);
     if (const auto rate = view.rate.steps_per_second()) line += "  " + Rate(*rate) + " steps/s";
     if (const auto remaining = view.rate.Remaining()) line += "  eta " + Brief(*remaining);
   }
   return line + "  up " + Brief(view.elapsed);
 }
 
-using Cells = std::array<std::string, 9>;
+using Cells = std::vector<std::string>;
 constexpr size_t kTeraflops = 6;
 constexpr size_t kMfu = 7;
 
@@ -99,20 +115,28 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
               "-",
               "-",
               "-",
-              "-",
-              ""};
+              "-"};
   std::vector<core::RankProgress> its;
   for (const core::RankProgress& rank : view.progress) {
     if (!left_out && rank.rank / processes == place) its.push_back(rank);
   }
-  if (const auto progress = core::Summarize(its)) {
+  const auto progress = core::Summarize(its);
+  if (progress) {
     cells[3] = StepOf(*progress);
     if (progress->loss) cells[4] = Number(*progress->loss, "%.4g");
     if (progress->tokens_per_second > 0) cells[5] = Rate(progress->tokens_per_second);
     if (progress->teraflops > 0) cells[kTeraflops] = Number(progress->teraflops, "%.4g");
     if (progress->mfu > 0) cells[kMfu] = Number(100 * progress->mfu, "%.1f%%");
   }
-  cells.back() = machine.node;
+  for (const std::string& name : view.show) cells.push_back(FigureOf(progress, name));
+  if (view.wide) {
+    const auto usage = view.usage.find(machine.index);
+    const bool none = usage == view.usage.end();
+    for (std::string& cell : UsageCells(none ? std::nullopt : std::optional(usage->second))) {
+      cells.push_back(std::move(cell));
+    }
+  }
+  cells.push_back(machine.node);
   if (machine.replacements > 0) {
     cells.back() += cells.back().empty() ? "" : ", ";
     cells.back() += "attempt " + std::to_string(view.status.attempts.Of(machine.index));
@@ -146,9 +170,12 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
   auto room = static_cast<size_t>(std::max(size.lines / 2 - 4, kMinRows));
   const std::vector<core::MachineStatus> machines = Choose(view.status, room);
   std::vector<Cells> cells = {
-      {"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", "TFLOP/S", "MFU", ""}};
+      {"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", "TFLOP/S", "MFU"}};
+  for (const std::string& name : view.show) cells.front().push_back(UpperCase(name));
+  if (view.wide) cells.front().insert(cells.front().end(), kUsageHeads.begin(), kUsageHeads.end());
+  cells.front().emplace_back();
   for (const auto& machine : machines) cells.push_back(CellsOf(view, machine));
-  std::array<size_t, std::tuple_size_v<Cells>> widths{};
+  std::vector<size_t> widths(cells.front().size());
   for (const Cells& row : cells) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLI_RUN_TABLE_H_
 #define LOCKSTEP_CLI_RUN_TABLE_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct TableView {
   const core::RateMeter& rate;
   Duration elapsed{};
   WallTime now{};
+  bool wide = false;                       // with what machines use
+  std::map<int32_t, core::Usage> usage{};  // by machine
+  std::vector<std::string> show{};         // named figures with a column, as programs report them
 };
 
 struct TerminalSize {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -382,13 +383,25 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
   if (progress.generation != generation_) return;
   for (const RankProgress& rank : progress.ranks) {
     if (SlotOf(rank.rank) != &slot) continue;
-    progress_[rank.rank] = rank;
+    RankProgress& told = progress_[rank.rank] = rank;
+    // An agent that lies must not make the status grow.
+    if (told.figures.size() > kMaxNamedFigures) told.figures.resize(kMaxNamedFigures);
+    std::erase_if(told.figures, [](const NamedFigure& figure) {
+      return figure.name.size() > kMaxFigureName || !std::isfinite(figure.value);
+    });
     if (!history_.empty() && Record().generation == generation_) {
       Record().last_step = std::max(Record().last_step, rank.step);
     }
     stragglers_.Learn(now, rank);
   }
   ++version_;
+}
+
+// It is no news that others wait for: whoever asks next gets it, or at once on one computer.
+void Coordinator::Handle(Time, Slot& slot, const UsageMessage& message) {
+  slot.usage = message.usage;
+  slot.usage.Saturate();
+  if (config_.one_computer) ++version_;
 }
 
 void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }
@@ -515,6 +528,7 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   view.binding = slot.report.binding;
   view.binding_reason = slot.report.binding_reason;
   view.parked = slot.report.parked;
+  if (view.connected && !slot.lost && slot.usage.known()) view.usage = slot.usage;
   return view;
 }
 

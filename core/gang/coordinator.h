@@ -243,6 +243,7 @@ struct MachineView {
   Binding binding = Binding::kUnknown;
   std::string binding_reason;
   Parked parked;
+  std::optional<Usage> usage;  // none: it told none, or is not connected
 };
 
 // The ports of the generation that is prepared.
@@ -330,6 +331,7 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const Fence& fence);
   void Handle(Time now, Slot& slot, const FenceMore& more);
   void Handle(Time now, Slot& slot, const PortsTried& tried);
+  void Handle(Time now, Slot& slot, const UsageMessage& message);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);

@@ -223,7 +223,15 @@ inline constexpr auto kFields<StartAgain> =
     std::tuple(Field{"generation", &StartAgain::generation}, Field{"rank", &StartAgain::rank},
                Field{"died", &StartAgain::died});
 
+template <>
+inline constexpr auto kFields<UsageMessage> = std::tuple(Field{"usage", &UsageMessage::usage});
+
 // ---- both: in the order of the wire, with JSON's names and forms ----
+
+template <>
+inline constexpr auto kFields<NamedFigure> =
+    std::tuple(Field{"name", &NamedFigure::name, Always{}, CutTo{kMaxFigureName}},
+               Field{"value", &NamedFigure::value, Always{}});
 
 template <>
 inline constexpr auto kFields<RankProgress> = std::tuple(
@@ -234,7 +242,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"throttledSeconds", &RankProgress::throttled},
     Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu},
     Field{"scalingEfficiency", &RankProgress::scaling}, Field{"gpu", &RankProgress::gpu},
-    Field{"gpuClock", &RankProgress::gpu_clock});
+    Field{"gpuClock", &RankProgress::gpu_clock},
+    Field{"figures", &RankProgress::figures, AtMost{kMaxNamedFigures}});
 
 template <>
 inline constexpr auto kFields<Straggler> = std::tuple(
@@ -255,7 +264,8 @@ inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
     Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
     Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
-    Field{"scalingEfficiency", &GangProgress::scaling});
+    Field{"scalingEfficiency", &GangProgress::scaling},
+    Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}});
 
 template <>
 inline constexpr auto kFields<GenerationRecord> =
@@ -288,7 +298,8 @@ inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
     Field{"replace", &GangStatus::MachineStatus::replace, Always{}},
     Field{"slow", &GangStatus::MachineStatus::slow, CutTo{kMaxBodyText}},
     Field{"binding", &GangStatus::MachineStatus::binding},
-    Field{"bindingReason", &GangStatus::MachineStatus::binding_reason});
+    Field{"bindingReason", &GangStatus::MachineStatus::binding_reason},
+    Field{"usage", &GangStatus::MachineStatus::usage});
 
 template <>
 inline constexpr auto kFields<MachineProgress> = std::tuple(

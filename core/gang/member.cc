@@ -212,6 +212,12 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   return Take();
 }
 
+MemberActions Member::OnUsage(Time now, const Usage& usage) {
+  Begin(now);
+  if (welcomed_) Send(UsageMessage{usage});
+  return Take();
+}
+
 MemberActions Member::OnCommit(Time now, uint64_t id) { return AskToCommit(now, id, {}); }
 
 MemberActions Member::OnMemoryCommit(Time now, uint64_t id, std::string name, std::string problem) {

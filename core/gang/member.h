@@ -178,6 +178,8 @@ class Member {
   // Where a rank says that it stood when it lost its peers, or waited for them too long.
   MemberActions OnPlace(Time now, Whereabouts whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
+  // What its ranks use, now and then.
+  MemberActions OnUsage(Time now, const Usage& usage);
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);
   // Likewise, of this machine's part of a checkpoint in memory. `problem`: why it can't be kept.

@@ -21,6 +21,7 @@
 #include "core/preflight/preflight.h"
 #include "core/terms/generation.h"
 #include "core/terms/members.h"
+#include "core/terms/usage.h"
 
 namespace lockstep::core {
 
@@ -233,6 +234,17 @@ struct CommitRequest {
   std::string problem = {};  // why this machine can't keep its part; "": it can
 };
 
+// What a program calls a figure of its own, such as an accuracy, and its last value.
+struct NamedFigure {
+  std::string name;
+  double value = 0;
+
+  friend bool operator==(const NamedFigure&, const NamedFigure&) = default;
+};
+// Of one machine: its first names. 64 ranks with as much fit a message.
+inline constexpr size_t kMaxNamedFigures = 8;
+inline constexpr size_t kMaxFigureName = 64;  // bytes
+
 struct RankProgress {
   uint32_t rank = 0;
   int64_t step = 0;
@@ -247,7 +259,8 @@ struct RankProgress {
   double scaling = 0;    // scaling efficiency: its speed, against that alone; 0: not said
   int32_t gpu = -1;      // its machine's number of its GPU; -1: not said
   GpuClock gpu_clock{};
-  double loaded = 0;  // seconds; of the machine's Report, and told with that alone
+  std::vector<NamedFigure> figures{};  // in the order of their names
+  double loaded = 0;                   // seconds; of the machine's Report, and told with that alone
 };
 
 struct Progress {
@@ -515,12 +528,18 @@ struct StartAgain {
   Time died{};  // the `at` of the death in the REPORT that this answers
 };
 
+// From a member, now and then.
+struct UsageMessage {
+  static constexpr MessageKind kKind{"USAGE", Receiver::kCoordinator};
+  Usage usage;
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message =
     std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
                  Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
                  Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran, Fence,
-                 FenceMore, TryPorts, PortsTried, StartAgain>;
+                 FenceMore, TryPorts, PortsTried, StartAgain, UsageMessage>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 namespace lockstep::core {
 
@@ -16,6 +18,28 @@ double MeanOf(const std::vector<RankProgress>& ranks, double RankProgress::* fig
     if (rank.*figure > 0) ++said;
   }
   return said > 0 ? sum / said : 0;
+}
+
+std::vector<NamedFigure> MeanFigures(const std::vector<RankProgress>& ranks) {
+  struct Sum {
+    double value = 0;
+    int said = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const RankProgress& rank : ranks) {
+    for (const NamedFigure& figure : rank.figures) {
+      if (!std::isfinite(figure.value)) continue;
+      Sum& sum = sums[figure.name];
+      sum.value += figure.value;
+      ++sum.said;
+    }
+  }
+  std::vector<NamedFigure> means;
+  for (const auto& [name, sum] : sums) {
+    if (means.size() == kMaxNamedFigures) break;
+    means.push_back({name, sum.value / sum.said});
+  }
+  return means;
 }
 
 }  // namespace
@@ -39,6 +63,7 @@ std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks) {
   if (losses > 0) job.loss = loss / losses;
   job.mfu = MeanOf(ranks, &RankProgress::mfu);
   job.scaling = MeanOf(ranks, &RankProgress::scaling);
+  job.figures = MeanFigures(ranks);
   return job;
 }
 

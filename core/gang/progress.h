@@ -12,16 +12,17 @@
 
 namespace lockstep::core {
 
-// The job's step is that of its slowest rank that reports; loss, MFU and scaling efficiency are the
-// mean of those that say one.
+// The job's step is that of its slowest rank that reports; loss, MFU, scaling efficiency and named
+// figures are the mean of those that say one.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
   std::optional<double> loss;
-  double tokens_per_second = 0;  // of all ranks together; 0: not said
-  double teraflops = 0;          // TFLOP/s of all ranks together; 0: not said
-  double mfu = 0;                // 0: not said
-  double scaling = 0;            // efficiency; 0: not said
+  double tokens_per_second = 0;        // of all ranks together; 0: not said
+  double teraflops = 0;                // TFLOP/s of all ranks together; 0: not said
+  double mfu = 0;                      // 0: not said
+  double scaling = 0;                  // efficiency; 0: not said
+  std::vector<NamedFigure> figures{};  // in the order of their names, at most kMaxNamedFigures
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 

@@ -55,6 +55,7 @@ class Roster {
     bool acked = false;      // the verdict
     bool dismissed = false;  // it drains, and was told that it may leave
     std::string address;     // an IP, as its HELLO said
+    Usage usage;             // as it told last
 
     std::optional<Memory> memory;        // nullopt: this connection has not said what it holds
     std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get

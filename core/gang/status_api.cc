@@ -57,6 +57,9 @@ void Saturate(GangStatus& status) {
   if (!IsWhole(status.by_machine)) status.by_machine = {};
   for (int64_t& step : status.by_machine.step) SaturateSteps(step);
   for (int64_t& step : status.by_machine.step_most) SaturateSteps(step);
+  for (GangStatus::MachineStatus& machine : status.machines) {
+    if (machine.usage) machine.usage->Saturate();
+  }
   for (GangStatus::GenerationStatus& each : status.history) {
     SaturateSteps(each.resumed_at);
     SaturateSteps(each.last_step);
@@ -120,6 +123,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
     machine.replace = view.replace;
     machine.slow = std::move(view.slow);
     machine.binding = view.binding;
+    if (i < kMaxMachinesWithUsage) machine.usage = view.usage;
     if (reasons < kMaxBindingReasons && !view.binding_reason.empty()) {
       machine.binding_reason = std::move(view.binding_reason);
       ++reasons;
@@ -133,6 +137,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   for (const auto& [rank, progress] : coordinator.progress()) {
     if (status.progress.size() == kMaxProgressInStatus) break;
     status.progress.push_back(progress);
+    if (status.progress.size() > kMaxRanksWithFigures) status.progress.back().figures.clear();
   }
   const auto& history = coordinator.history();
   if (by_machine && coordinator.progress().size() > kMaxProgressInStatus) {
@@ -209,6 +214,10 @@ std::string ToJson(const Termination& termination) {
   std::string& tail = less.failure.stderr_tail;
   while (text.size() > kMaxTerminationMessage && !tail.empty()) {
     tail.erase(0, (tail.size() + 1) / 2);
+    text = WriteJson(WriteRecord(less));
+  }
+  if (text.size() > kMaxTerminationMessage && less.progress) {
+    less.progress->figures.clear();
     text = WriteJson(WriteRecord(less));
   }
   if (text.size() > kMaxTerminationMessage) {

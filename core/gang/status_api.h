@@ -52,6 +52,7 @@ struct GangStatus {
     Binding binding = Binding::kUnknown;
     std::string binding_reason;
     std::string slow = {};  // why `replace`, where preflight says so
+    std::optional<Usage> usage = {};
   };
   // Times since the answering agent was born.
   using GenerationStatus = GenerationRecord;
@@ -89,6 +90,8 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
 GangStatus StatusOf(const Member& member, Time now);
 
 inline constexpr size_t kMaxProgressInStatus = 512;
+inline constexpr size_t kMaxRanksWithFigures = 64;    // the first; the others' are left out
+inline constexpr size_t kMaxMachinesWithUsage = 256;  // likewise
 inline constexpr size_t kMaxStatusBody = 1024 * 1024;
 inline constexpr size_t kMaxGangBody = 512 * 1024;
 

@@ -28,6 +28,7 @@
 #include "core/status/ledger.h"
 #include "core/terms/generation.h"
 #include "core/terms/members.h"
+#include "core/terms/usage.h"
 #include "core/text/node.h"
 
 namespace lockstep::core {
@@ -107,6 +108,7 @@ struct MachineStatus {
   MachineState state = MachineState::kAbsent;
   int32_t replacements = 0;
   std::string binding{};  // of its processes: None, Partial, or as asked; empty while unknown
+  std::optional<Usage> usage{};  // as it was when the status was written
 
   friend bool operator==(const MachineStatus&, const MachineStatus&) = default;
 };

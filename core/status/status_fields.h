@@ -38,7 +38,7 @@ inline constexpr auto kFields<MachineStatus> =
     std::tuple(Field{"index", &MachineStatus::index, Always{}}, Field{"pod", &MachineStatus::pod},
                Field{"node", &MachineStatus::node}, Field{"state", &MachineStatus::state, Always{}},
                Field{"replacements", &MachineStatus::replacements, Always{}},
-               Field{"binding", &MachineStatus::binding});
+               Field{"binding", &MachineStatus::binding}, Field{"usage", &MachineStatus::usage});
 
 template <>
 inline constexpr auto kFields<RestartCounts> =

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "core/model/names.h"
 #include "core/status/health.h"
@@ -114,6 +115,7 @@ void ObserveMachines(ReconcileContext& context) {
     seen.state = state;
     if (const core::MachineStatus* before = Listed(context.snapshot.status, machine.index)) {
       seen.replacements = before->replacements;
+      if (state == MachineState::kRunning) seen.usage = before->usage;
     }
     seen.binding = BindingOf(context, machine);
     if (machine.seen != nullptr) {
@@ -126,6 +128,22 @@ void ObserveMachines(ReconcileContext& context) {
   next.ready = std::to_string(next.machines.ready) + "/" + std::to_string(next.machines.desired);
   next.processes = static_cast<int32_t>(core::WorldSize(context.spec()));
   next.selector = "lockstep.dev/job=" + context.snapshot.job->metadata.name;
+}
+
+// Changes with every look, so it is refreshed only where the status is written anyway.
+void NoteUsage(ReconcileContext& context) {
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr) return;
+  std::map<int32_t, const core::Usage*> told;
+  for (const core::GangStatus::MachineStatus& machine : gang->machines) {
+    if (machine.usage) told[static_cast<int32_t>(machine.index)] = &*machine.usage;
+  }
+  for (core::MachineStatus& machine : context.next.machine_statuses) {
+    const auto found = told.find(machine.index);
+    if (machine.state == MachineState::kRunning && found != told.end()) {
+      machine.usage = *found->second;
+    }
+  }
 }
 
 JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& stop) {
@@ -294,6 +312,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   core::Trim(next);
   if (next == context.snapshot.status) return;
   AccountTime(context);
+  NoteUsage(context);
   core::Trim(next);
   paced = std::max(paced, context.now.boot) + kDetailsEvery;
   context.Show();

@@ -66,6 +66,11 @@ core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangPr
                                     {"scalingEfficiency", seen.scaling}}) {
     if (value > 0) progress.metrics.push_back({name, Number(value)});
   }
+  for (const core::NamedFigure& figure : seen.figures) {
+    const bool taken = std::ranges::any_of(
+        progress.metrics, [&](const auto& metric) { return metric.name == figure.name; });
+    if (!taken) progress.metrics.push_back({figure.name, Number(figure.value)});
+  }
   return progress;
 }
 

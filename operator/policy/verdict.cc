@@ -160,6 +160,7 @@ void EndMachines(core::JobStatus& status) {
   machines.by_state = std::move(ended);
   for (core::MachineStatus& machine : status.machine_statuses) {
     machine.state = FinalState(machine.state, status);
+    machine.usage.reset();
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/events/tensorboard.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "cli/run/kept_checkpoint.h"
@@ -31,7 +32,6 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/link/agent_link.h"
 #include "worker/trainer/report/reporter.h"
-#include "worker/trainer/report/tensorboard.h"
 #include "worker/trainer/saving/checkpoint_line.h"
 
 namespace lockstep::full_disk {
@@ -465,13 +465,13 @@ TEST(FullDisk, CheckpointThatIsWrittenAgainIsTheFormerOneUntilTheNewOneIsWhole) 
 }
 
 TEST(FullDisk, EventFilesOfTensorBoardHoldWholeRecordsAndGoOn) {
-  std::unique_ptr<trainer::EventFile> file;
-  const std::array<trainer::Scalar, 1> scalars = {{{"train/loss", 2.5}}};
+  std::unique_ptr<events::EventFile> file;
+  const std::array<events::Scalar, 1> scalars = {{{"train/loss", 2.5}}};
   size_t before = 0;
-  const size_t record = trainer::ScalarsRecord(1, 1, scalars).size();
+  const size_t record = events::ScalarsRecord(1, 1, scalars).size();
   AtEveryWrite({.prepare =
                     [&](const std::string& folder) {
-                      file = std::move(*trainer::EventFile::Create(folder, 1));
+                      file = std::move(*events::EventFile::Create(folder, 1));
                       before = fs::file_size(file->path());
                     },
                 .act =

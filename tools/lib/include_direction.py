@@ -50,7 +50,7 @@ ROOMS = {
 # Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
 # in one tuple do not include each other; those in a set do, and should be parted. A program's main.cc may include its whole room.
 FLOORS = {
-    "base": (".", ("text", "crypto"), ("net", "man"), "http"),
+    "base": (".", ("text", "crypto", "events"), ("net", "man"), "http"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
     "operator/controller": ("jobs", "metrics", "observe", "."),
     "worker/agent": (

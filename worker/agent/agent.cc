@@ -17,6 +17,7 @@
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "worker/agent/gang/gang_config.h"
+#include "worker/agent/processes/descendants.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {
@@ -26,6 +27,8 @@ namespace {
 // How long an agent that is leaving waits for its ranks to be gone.
 constexpr Duration kLeavePatience = seconds(35);
 constexpr Duration kLeaveLook = milliseconds(5);
+constexpr Duration kUsageEvery = seconds(5);
+constexpr size_t kMostMeasured = 4096;  // processes
 
 }  // namespace
 
@@ -55,6 +58,8 @@ Status Agent::Open(const std::string& executable) {
   loop_ = std::move(*loop);
   timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(Now())); });
   leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
+  usage_timer_.emplace(loop_.get(), [this] { TellUsage(); });
+  usage_timer_->WakeAt(BootTime() + kUsageEvery);
   member_ = std::make_unique<core::Member>(ForMember(config_));
   machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
   rank_metrics_ = std::make_unique<RankMetrics>([this] { return ranks_->views(); }, BootTime);
@@ -474,6 +479,20 @@ struct Agent::ProgressVisitor {
 
 void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
   std::visit(ProgressVisitor{*this, client}, message);
+}
+
+void Agent::TellUsage() {
+  usage_timer_->WakeAt(BootTime() + kUsageEvery);
+  if (!core::MayHaveLiveRanks(member_->phase())) return;
+  std::vector<pid_t> processes;
+  for (const RankView& rank : ranks_->views()) {
+    if (rank.pid == 0) continue;
+    processes.push_back(rank.pid);
+    for (const Descendant& each : DescendantsOf(rank.pid, {})) {
+      if (processes.size() < kMostMeasured) processes.push_back(each.pid);
+    }
+  }
+  Do(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes)));
 }
 
 std::vector<RankProcess> Agent::RankProcesses() const {

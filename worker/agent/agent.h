@@ -38,6 +38,7 @@
 #include "worker/agent/measure/measurer.h"
 #include "worker/agent/memory/memory_store.h"
 #include "worker/agent/metrics/machine_metrics.h"
+#include "worker/agent/metrics/usage_meter.h"
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/processes/live_table.h"
 #include "worker/agent/rank_socket/commit_desk.h"
@@ -89,6 +90,7 @@ class Agent {
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.
   void TryExit();
+  void TellUsage();
   core::Termination LastWords() const;
   // What is doubted of the world that the ranks form; "": nothing, or another machine's to say.
   std::string DoubtOfWorld() const;
@@ -120,6 +122,7 @@ class Agent {
   std::unique_ptr<WorldWatch> world_;       // machine 0 only
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
+  UsageMeter usage_;
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
@@ -134,6 +137,7 @@ class Agent {
   std::optional<core::ExitAgent> exit_;
   Time leave_by_ = kNever;  // whatever still holds it here
   std::optional<WakeTimer> leave_timer_;
+  std::optional<WakeTimer> usage_timer_;
   bool coordinator_done_ = false;
   uint32_t needs_epoch_ = 0;  // as the coordinator said on leaving
   bool exiting_ = false;

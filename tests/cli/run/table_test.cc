@@ -44,15 +44,21 @@ class Shown {
       each.tokens_per_second = 20400;
       each.teraflops = teraflops;
       each.mfu = mfu;
+      if (accuracy >= 0) each.figures = {{"accuracy", accuracy}};
     }
     rate_.Learn(seconds(2 * ++told_), *core::Summarize(progress_));
   }
 
   std::vector<std::string> Lines(TerminalSize size, bool color = false) const {
-    return RenderTable({job_, status, progress_, rate_, seconds(48), {}}, size, color);
+    return RenderTable({job_, status, progress_, rate_, seconds(48), {}, wide, usage, show}, size,
+                       color);
   }
 
   core::JobStatus status;
+  bool wide = false;
+  std::map<int32_t, core::Usage> usage;
+  std::vector<std::string> show;
+  double accuracy = -1;  // of each rank; below 0: not said
   double teraflops = 0;  // of each rank; 0: not said
   double mfu = 0;
 
@@ -89,6 +95,29 @@ TEST(TableTest, FlopsHaveAColumnWhereProgramsTellThem) {
   shown.Progress(130);
   EXPECT_THAT(shown.Lines({120, 40}),
               Contains("  0       0-3   Running 130/1000 2.312 81.6k    125     38.1%"));
+}
+
+TEST(TableTest, AFigureThatIsAskedForHasAColumnAndAPlaceInTheFirstLine) {
+  Shown shown(2);
+  shown.show = {"accuracy", "reward"};
+  shown.accuracy = 0.875;
+  shown.Progress(120);
+  EXPECT_THAT(shown.Lines({160, 40}),
+              ElementsAre(HasSubstr("loss 2.312  accuracy 0.875  reward -  "),
+                          "  MACHINE RANKS STATE   STEP     LOSS  TOKENS/S ACCURACY REWARD",
+                          "  0       0-3   Running 120/1000 2.312 81.6k    0.875    -",
+                          "  1       4-7   Running 120/1000 2.312 81.6k    0.875    -"));
+}
+
+TEST(TableTest, AWideTableHasWhatMachinesUse) {
+  Shown shown(2);
+  shown.wide = true;
+  shown.usage[1] = {1500, 3 << 20, 2000, 0};
+  EXPECT_THAT(shown.Lines({160, 40}),
+              ElementsAre(StartsWith("gpt  Running"),
+                          "  MACHINE RANKS STATE   STEP LOSS TOKENS/S CPU MEMORY RECEIVED SENT",
+                          "  0       0-3   Running -    -    -        -   -      -        -",
+                          "  1       4-7   Running -    -    -        1.5 3 MiB  2 kB/s   0 B/s"));
 }
 
 TEST(TableTest, AMachineThatWasReplacedSaysWhichAttemptItIs) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <limits>
 
 #include "tests/core/gang/gang_fixture.h"
 
@@ -573,6 +574,34 @@ TEST_F(CoordinatorTest, ProgressOfRanksThatAreNotTheMachinesOwnIsNotKept) {
   Do(coordinator_->OnMessage(now_, machines_[1].connection, progress));
   ASSERT_EQ(coordinator_->progress().size(), 1U);
   EXPECT_EQ(coordinator_->progress().begin()->first, 2U);
+}
+
+TEST_F(CoordinatorTest, FiguresBeyondWhatAnAgentMayTellAreNotKept) {
+  Begin(2);
+  RankProgress rank{2U, 7};
+  for (int i = 0; i < 40; ++i) rank.figures.push_back({"name" + std::to_string(i), 1});
+  rank.figures[0].name = std::string(kMaxFigureName + 1, 'n');
+  rank.figures[1].value = std::numeric_limits<double>::quiet_NaN();
+  Do(coordinator_->OnMessage(now_, machines_[1].connection,
+                             Progress{coordinator_->generation(), {rank}}));
+  EXPECT_EQ(coordinator_->progress().begin()->second.figures.size(), kMaxNamedFigures - 2);
+}
+
+TEST_F(CoordinatorTest, AMachinesUsageIsShownWhileItIsConnected) {
+  Begin(2);
+  EXPECT_FALSE(coordinator_->machine(now_, 1).usage);
+  const uint64_t version = coordinator_->version();
+  Do(1, machines_[1].member->OnUsage(now_, {.cpu_millicores = 1500, .memory = 1 << 20}));
+  Settle();
+  ASSERT_TRUE(coordinator_->machine(now_, 1).usage);
+  EXPECT_EQ(coordinator_->machine(now_, 1).usage->cpu_millicores, 1500);
+  EXPECT_EQ(coordinator_->version(), version) << "nobody is woken for it";
+  Do(coordinator_->OnMessage(now_, machines_[1].connection,
+                             UsageMessage{{std::numeric_limits<int64_t>::max(), -9, 0, 0}}));
+  EXPECT_EQ(coordinator_->machine(now_, 1).usage->cpu_millicores, int64_t{1} << 53);
+  EXPECT_EQ(coordinator_->machine(now_, 1).usage->memory, -1);
+  Cut(1);
+  EXPECT_FALSE(coordinator_->machine(now_, 1).usage);
 }
 
 TEST_F(CoordinatorTest, TheHistoryOfARunningGenerationHasTheFurthestStepOfAnyRank) {

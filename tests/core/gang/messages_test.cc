@@ -61,9 +61,21 @@ std::vector<Message> OneOfEach() {
           ReportMessage{SomeReport()},
           StopRequest{StopReason::kDraining, seconds(30)},
           CommitRequest{9, {1, 2}, true, "step-7", "memory is full"},
-          Progress{
-              {1, 2},
-              {{0, 10, 100, 2.5, 4096, 10, 0.5, 0.25, 31.5, 0.375, 0.9375, 3, {1.2e9, 1.98e9, 2}}}},
+          Progress{{1, 2},
+                   {{0,
+                     10,
+                     100,
+                     2.5,
+                     4096,
+                     10,
+                     0.5,
+                     0.25,
+                     31.5,
+                     0.375,
+                     0.9375,
+                     3,
+                     {1.2e9, 1.98e9, 2},
+                     {{"accuracy", 0.875}, {"val/f1", 0.5}}}}},
           VerdictAck{{1, 2}},
           Welcome{2, {}},
           Refused{RefusalCode::kLowerAttempt, "attempt 5 has joined"},
@@ -93,7 +105,8 @@ std::vector<Message> OneOfEach() {
           FenceMore{{1, 2}, 3, 1},
           TryPorts{{1, 2}, 20001, 4},
           PortsTried{{1, 2}, 20001, 20003},
-          StartAgain{{1, 2}, 3, seconds(7)}};
+          StartAgain{{1, 2}, 3, seconds(7)},
+          UsageMessage{{2500, 4096, -1, 7}}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -286,6 +299,26 @@ TEST(MessagesTest, PortsHaveTheBytesOfTheProtocolDocument) {
                                                                   "\0\0\x4e\x21"
                                                                   "\0\0\x4e\x23",
                                                                   17));
+}
+
+TEST(MessagesTest, UsageHasTheBytesOfTheProtocolDocument) {
+  EXPECT_EQ(Encode(UsageMessage{{2500, 4096, -1, 7}}),
+            std::string("\x1f"
+                        "\0\0\0\0\0\0\x09\xc4"
+                        "\0\0\0\0\0\0\x10\0"
+                        "\xff\xff\xff\xff\xff\xff\xff\xff"
+                        "\0\0\0\0\0\0\0\x07",
+                        33));
+}
+
+TEST(MessagesTest, ProgressOfAFullMachineWithAllItsFiguresFitsAMessage) {
+  Progress progress{{1, 2}, {}};
+  for (uint32_t rank = 0; rank < 64; ++rank) {
+    RankProgress& each = progress.ranks.emplace_back();
+    each.rank = rank;
+    each.figures.assign(kMaxNamedFigures, {std::string(kMaxFigureName, 'n'), 0.5});
+  }
+  EXPECT_LE(Encode(progress).size(), kMaxMessage);
 }
 
 TEST(MessagesTest, StartAgainHasTheBytesOfTheProtocolDocument) {

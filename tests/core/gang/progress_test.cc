@@ -49,6 +49,25 @@ TEST(ProgressTest, TheJobsFlopsAreThoseOfAllRanksAndItsMfuTheMeanOfThoseThatSayO
   EXPECT_EQ(job->scaling, 0.875);
 }
 
+TEST(ProgressTest, ANamedFigureIsTheMeanOfTheRanksThatReportIt) {
+  RankProgress a = Rank(0, 10, 2.0);
+  a.figures = {{"accuracy", 0.5}, {"reward", 3}};
+  RankProgress b = Rank(1, 10, 2.0);
+  b.figures = {{"accuracy", 0.75}, {"norm", std::numeric_limits<double>::infinity()}};
+  const auto job = Summarize({a, b, Rank(2, 10, 2.0)});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->figures, (std::vector<NamedFigure>{{"accuracy", 0.625}, {"reward", 3}}));
+}
+
+TEST(ProgressTest, FiguresOfRanksWithNamesOfTheirOwnAreBounded) {
+  std::vector<RankProgress> ranks;
+  for (uint32_t rank = 0; rank < 40; ++rank) {
+    ranks.push_back(Rank(rank, 10, 2.0));
+    ranks.back().figures = {{"name" + std::to_string(rank), 1}};
+  }
+  EXPECT_EQ(Summarize(ranks)->figures.size(), kMaxNamedFigures);
+}
+
 TEST(ProgressTest, WithoutAReportThereIsNone) { EXPECT_FALSE(Summarize({})); }
 
 TEST(RateMeterTest, TheRateComesFromStepsAndTime) {

@@ -24,6 +24,8 @@ GangStatus SomeStatus() {
   status.machines[0].slow = "link 0.1 GB/s";
   status.preflight = {PreflightState::kWaiting, "link 5 GB/s", {{1, 4, "link 0.1 GB/s", true}}};
   status.progress.push_back({3, 10, 100, std::numeric_limits<double>::quiet_NaN(), 4096});
+  status.progress.back().figures = {{"accuracy", 0.875}, {"a \"quoted\" name", -1e-9}};
+  status.machines.front().usage = Usage{.cpu_millicores = 1500, .sent = 0};
   GangStatus::GenerationStatus generation;
   generation.generation = {2, 4};
   generation.announced = seconds(1);
@@ -52,6 +54,8 @@ TEST(GangStatusTest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(read->history.at(0).failure, SomeStatus().last_failure);
   EXPECT_FALSE(read->history.at(0).first_step.has_value());
   EXPECT_TRUE(std::isnan(read->progress.at(0).loss));
+  EXPECT_EQ(read->progress.at(0).figures, SomeStatus().progress.at(0).figures);
+  EXPECT_EQ(read->machines.at(0).usage, SomeStatus().machines.at(0).usage);
   EXPECT_EQ(read->machines.at(0).silent_for, milliseconds(1500));
   EXPECT_EQ(read->machines.at(0).slow, "link 0.1 GB/s");
   EXPECT_EQ(read->preflight, SomeStatus().preflight);
@@ -71,6 +75,13 @@ TEST(GangStatusTest, FourThousandMachinesFitTheLimit) {
   }
   for (uint32_t i = 0; i < 511; ++i) {
     status.progress.push_back({i, 1234567890, 1234567890, 2.123456789012345, 123456.789012345});
+  }
+  for (size_t i = 0; i < kMaxMachinesWithUsage; ++i) {
+    status.machines[i].usage = Usage{1LL << 50, 1LL << 50, 1LL << 50, 1LL << 50};
+  }
+  for (size_t i = 0; i < kMaxRanksWithFigures; ++i) {
+    status.progress[i].figures.assign(kMaxNamedFigures,
+                                      {std::string(kMaxFigureName, '"'), 123456.789012345});
   }
   std::string json = ToJson(status);
   EXPECT_LE(json.size(), kMaxStatusBody);
@@ -199,7 +210,8 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
                             .tokens_per_second = 7,
                             .teraflops = 0.5,
                             .mfu = 0.25,
-                            .scaling = 0.875};
+                            .scaling = 0.875,
+                            .figures = {{"accuracy", 0.875}}};
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(ToJson(*read), ToJson(t));
@@ -212,6 +224,7 @@ TEST(StatusApi, NumbersThatNoHonestAgentTellsAreHeldToTheBoundsOfAStatus) {
       "lastFailure": {"cause": "ProcessExit", "machine": -9, "rank": -2147483648,
                       "exitCode": 2147483647, "signal": -3},
       "progress": [{"rank": 0, "step": -5, "totalSteps": 9223372036854775807}],
+      "machines": [{"usage": {"memoryBytes": -77, "sentBytesPerSecond": 9223372036854775807}}],
       "verdict": {"exitCode": 4294967295, "failure": {"exitCode": -77}}})");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->counters.process_failures, uint32_t{1} << 28);
@@ -223,6 +236,8 @@ TEST(StatusApi, NumbersThatNoHonestAgentTellsAreHeldToTheBoundsOfAStatus) {
   EXPECT_EQ(read->last_failure.signal, 0);
   EXPECT_EQ(read->progress.front().step, 0);
   EXPECT_EQ(read->progress.front().total_steps, int64_t{1} << 53);
+  EXPECT_EQ(read->machines.front().usage->memory, -1);
+  EXPECT_EQ(read->machines.front().usage->sent, int64_t{1} << 53);
   EXPECT_EQ(read->verdict->exit_code, 255);
   EXPECT_EQ(read->verdict->failure.exit_code, -1);
 }

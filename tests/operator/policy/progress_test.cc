@@ -33,6 +33,20 @@ TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
   EXPECT_EQ(writes, 2);
 }
 
+TEST(Progress, HasTheFiguresThatProgramsNameBesideItsOwn) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  core::RankProgress progress;
+  progress.step = 10;
+  progress.loss = 2.5;
+  progress.figures = {{"accuracy", 0.875}, {"loss", 99}};
+  scene.Report(CoordinatorPhase::kRunning).progress = {progress};
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_EQ(scene.status().progress->metrics,
+            (std::vector<core::ProgressMetric>{{"loss", "2.5"}, {"accuracy", "0.875"}}));
+}
+
 TEST(Progress, WaitsWhileManyOtherJobsTellTheirs) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();

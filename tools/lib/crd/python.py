@@ -31,6 +31,7 @@ CLASSES = {
     "status.conditions[]": "Condition",
     "status.machines": "MachineCounts",
     "status.machineStatuses[]": "MachineStatus",
+    "status.machineStatuses[].usage": "MachineUsage",
     "status.attempts[]": "Attempt",
     "status.history[]": "PastGeneration",
     "status.ledger.open": "OpenLedger",

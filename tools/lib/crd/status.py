@@ -145,6 +145,12 @@ def _machines():
         "replacements": _count("Replacements of the machine since the gang was made. It begins "
                                "anew for a machine that was not listed."),
         "binding": _words("Binding of its processes: None, Partial, or as topology.bind asks."),
+        "usage": struct("What its ranks used when the status was written.", {
+            "cpuMillicores": integer("CPU of their processes, in thousandths of a core.", 0, None),
+            "memoryBytes": integer("Resident memory of their processes.", 0, None),
+            "receivedBytesPerSecond": integer("Bytes that its network received.", 0, None),
+            "sentBytesPerSecond": integer("Bytes that its network sent.", 0, None),
+        }),
     })
     return {
         "machines": struct("Numbers of machines.", {

@@ -18,6 +18,8 @@ GANG_PHASES = [
     State("Done", "dark-green")]
 # The parts of a step that the built-in trainer reports; a program may report them as well.
 STEP_PARTS = "data|forward|backward|collective_wait|optimizer|checkpoint"
+# Names under which the agent, too, takes no figure of a program's own.
+NO_FIGURE = "gpu_.*|.*_seconds|.*_bytes|.*_hertz|teraflops|mfu|scaling_efficiency"
 
 
 def job():
@@ -85,6 +87,11 @@ def _training():
                    Query(f"max(lockstep_rank_loss{{{WHERE}}})", "highest"),
                    Query(f"avg(lockstep_trainer_validation_loss{{{WHERE}}})", "held-out data"),
                    from_zero=False),
+        timeseries("Reported figures", "Figures that the program reports under names of its own, "
+                   "such as an accuracy, as a mean over the ranks. Times and sizes are left out.",
+                   "short",
+                   Query(f'avg by (name) (lockstep_reported{{name!~"{NO_FIGURE}",{WHERE}}})',
+                         "{{name}}"), from_zero=False, noValue="none"),
         timeseries("Tokens per second", "Sum over the ranks of each machine.", "short",
                    Query(f"sum by (machine) (lockstep_rank_tokens_per_second{{{WHERE}}})",
                          "machine {{machine}}"), stacked="normal"),
@@ -196,6 +203,19 @@ def _machines():
                    Query("sum by (machine)"
                          f" (rate(lockstep_rank_cpu_seconds_total{{{WHERE}}}[{RATE}]))",
                          "machine {{machine}}"), stacked="normal"),
+        timeseries("Network", "Bytes that each machine's interfaces receive, and send below zero. "
+                   "The loopback is left out.", "Bps",
+                   Query("sum by (machine) (rate(lockstep_machine_network_receive_bytes_total"
+                         f"{{{WHERE}}}[{RATE}]))", "machine {{machine}} in"),
+                   Query("-sum by (machine) (rate(lockstep_machine_network_transmit_bytes_total"
+                         f"{{{WHERE}}}[{RATE}]))", "machine {{machine}} out"), from_zero=False),
+        timeseries("RDMA", "Bytes that each machine's RDMA ports receive, and send below zero.",
+                   "Bps",
+                   Query("sum by (machine) (rate(lockstep_machine_rdma_receive_bytes_total"
+                         f"{{{WHERE}}}[{RATE}]))", "machine {{machine}} in"),
+                   Query("-sum by (machine) (rate(lockstep_machine_rdma_transmit_bytes_total"
+                         f"{{{WHERE}}}[{RATE}]))", "machine {{machine}} out"),
+                   from_zero=False, noValue="no RDMA ports"),
         timeseries("CPU throttled", "Share of time in which the CPU limit stopped a container's "
                    "threads. Above 100 % if it stopped several at once.", "percentunit",
                    Query("max by (machine)"

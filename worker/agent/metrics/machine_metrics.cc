@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "worker/agent/metrics/network_stats.h"
 
 namespace lockstep::agent {
 
@@ -30,6 +31,7 @@ std::vector<prometheus::MetricFamily> MachineMetrics::Collect() const {
         .Gauge("lockstep_agent_resident_memory_bytes", "Resident memory of the agent itself.",
                agent->resident_bytes);
   }
+  AddNetwork(&page);
   const MachineStats container = stats_.Read();
   const char* memory_events =
       "Times the memory limit could not be kept (oom; cgroup v2 only) and processes were killed "
@@ -52,6 +54,30 @@ std::vector<prometheus::MetricFamily> MachineMetrics::Collect() const {
       .Gauge("lockstep_shared_memory_size_bytes", "Size of /dev/shm.",
              container.shared_memory_size_bytes)
       .Take();
+}
+
+void MachineMetrics::AddNetwork(Families* page) const {
+  const NetworkStats network = ReadNetworkStats(root_);
+  for (const LinkBytes& link : network.interfaces) {
+    page->Counter("lockstep_machine_network_receive_bytes_total",
+                  "Bytes received by an interface of the machine's network namespace, the loopback "
+                  "left out; at most 64 interfaces.",
+                  link.received, {{"interface", link.name}})
+        .Counter("lockstep_machine_network_transmit_bytes_total",
+                 "Bytes sent by an interface of the machine's network namespace, the loopback left "
+                 "out; at most 64 interfaces.",
+                 link.sent, {{"interface", link.name}});
+  }
+  for (const LinkBytes& port : network.rdma_ports) {
+    page->Counter("lockstep_machine_rdma_receive_bytes_total",
+                  "Bytes received by a port of an RDMA adapter of the machine, which no interface "
+                  "counts; at most 64 ports.",
+                  port.received, {{"port", port.name}})
+        .Counter("lockstep_machine_rdma_transmit_bytes_total",
+                 "Bytes sent by a port of an RDMA adapter of the machine, which no interface "
+                 "counts; at most 64 ports.",
+                 port.sent, {{"port", port.name}});
+  }
 }
 
 }  // namespace lockstep::agent

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_WORKER_AGENT_METRICS_MACHINE_METRICS_H_
 #define LOCKSTEP_WORKER_AGENT_METRICS_MACHINE_METRICS_H_
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,15 +14,17 @@ namespace lockstep::agent {
 
 class MachineMetrics : public prometheus::Collectable {
  public:
-  // `member` outlives it.
-  explicit MachineMetrics(const core::Member* member,
-                          MachineStatsReader stats = MachineStatsReader())
-      : member_(member), stats_(std::move(stats)) {}
+  // `member` outlives it. Reads proc/, sys/ and dev/ below `root`.
+  explicit MachineMetrics(const core::Member* member, std::string root = "")
+      : member_(member), root_(std::move(root)), stats_(root_) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
+  void AddNetwork(Families* page) const;
+
   const core::Member* member_;
+  std::string root_;
   MachineStatsReader stats_;
 };
 

@@ -1,6 +1,7 @@
 #include "worker/agent/ranks/rank_metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -53,6 +54,21 @@ void TakeGpu(const ProgressReport& report, core::RankProgress* progress) {
   }
 }
 
+// Times, sizes and what the agent knows under another name stay on the metrics page. Others are
+// what the program measures of its own: an accuracy, a reward.
+bool IsNamedFigure(const std::string& name) {
+  constexpr std::array kKnown = {"teraflops", "mfu", "scaling_efficiency"};
+  if (name.empty() || name.size() > core::kMaxFigureName || name.starts_with("gpu_")) return false;
+  if (name.ends_with("_seconds") || name.ends_with("_bytes") || name.ends_with("_hertz")) {
+    return false;
+  }
+  if (std::ranges::find(kKnown, name) != kKnown.end()) return false;
+  return std::ranges::none_of(name, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7f;
+  });
+}
+
 Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
 
 }  // namespace
@@ -87,6 +103,21 @@ void RankMetrics::AddWait(const ProgressReport& report, core::RankProgress* prog
   progress->throttled = throttled_;
 }
 
+void RankMetrics::TakeFigures(const ProgressReport& report, core::RankProgress* progress) {
+  for (const auto& [name, value] : report.metrics) {
+    if (!std::isfinite(value) || !IsNamedFigure(name)) continue;
+    if (!figure_names_.contains(name) && figure_names_.size() == core::kMaxNamedFigures) continue;
+    figure_names_.insert(name);
+    std::vector<core::NamedFigure>& figures = progress->figures;
+    const auto place = std::ranges::lower_bound(figures, name, {}, &core::NamedFigure::name);
+    if (place != figures.end() && place->name == name) {
+      place->value = value;
+    } else {
+      figures.insert(place, {name, value});
+    }
+  }
+}
+
 core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   const Time now = now_();
   auto [it, first] = paces_.try_emplace(report.rank);
@@ -116,6 +147,7 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   TakeFigure(report, "mfu", &progress.mfu);
   TakeFigure(report, "scaling_efficiency", &progress.scaling);
   TakeGpu(report, &progress);
+  TakeFigures(report, &progress);
   const auto load = report.metrics.find(kLoadName);
   if (load != report.metrics.end() && progress.loaded == 0) {
     progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);

@@ -64,6 +64,8 @@ class RankMetrics : public prometheus::Collectable {
   void AddWait(const ProgressReport& report, core::RankProgress* progress);
   // Time a step of `rank` took, from one report to the next.
   void ObserveStep(uint32_t rank, Duration step);
+  // Of what it reports under names of its own: what people ask for.
+  void TakeFigures(const ProgressReport& report, core::RankProgress* progress);
   // False for names beyond the first kMaxReportedNames, and for those too long.
   bool IsKept(const std::string& name);
   void AddProcess(const RankView& view, Families* page) const;
@@ -81,8 +83,9 @@ class RankMetrics : public prometheus::Collectable {
   prometheus::Histogram steps_;
   std::map<uint32_t, StepTimes> step_times_;
   std::set<std::string> reported_names_;
-  uint64_t left_out_ = 0;  // values under other names
-  double throttled_ = 0;   // this container, in seconds, when it was last looked
+  std::set<std::string> figure_names_;  // of them, those that the coordinator is told
+  uint64_t left_out_ = 0;               // values under other names
+  double throttled_ = 0;                // this container, in seconds, when it was last looked
   Time throttled_read_ = Time::min() / 2;
   // As far as scrapes saw them.
   mutable std::map<uint32_t, CpuTime> cpu_times_;

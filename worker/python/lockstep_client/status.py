@@ -20,6 +20,7 @@ __all__ = [
     "Ledger",
     "MachineCounts",
     "MachineStatus",
+    "MachineUsage",
     "Metric",
     "OpenLedger",
     "PastGeneration",
@@ -154,6 +155,27 @@ class MachineCounts(Record):
 
 
 @dataclass(repr=False)
+class MachineUsage(Record):
+    """What its ranks used when the status was written."""
+
+    _checked: ClassVar[bool] = False
+
+    cpu_millicores: Optional[int] = field(default=None, metadata=of("cpuMillicores"))
+    """CPU of their processes, in thousandths of a core."""
+
+    memory_bytes: Optional[int] = field(default=None, metadata=of("memoryBytes"))
+    """Resident memory of their processes."""
+
+    received_bytes_per_second: Optional[int] = field(
+        default=None, metadata=of("receivedBytesPerSecond")
+    )
+    """Bytes that its network received."""
+
+    sent_bytes_per_second: Optional[int] = field(default=None, metadata=of("sentBytesPerSecond"))
+    """Bytes that its network sent."""
+
+
+@dataclass(repr=False)
 class MachineStatus(Record):
     """At most 100 machines, the worst first."""
 
@@ -178,6 +200,9 @@ class MachineStatus(Record):
 
     binding: Optional[str] = field(default=None, metadata=of("binding"))
     """Binding of its processes: None, Partial, or as topology.bind asks."""
+
+    usage: Optional[MachineUsage] = field(default=None, metadata=of("usage"))
+    """What its ranks used when the status was written."""
 
 
 @dataclass(repr=False)

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/events/append.h"
 #include "worker/trainer/process/exit_code.h"
-#include "worker/trainer/report/append.h"
 
 namespace lockstep::trainer {
 
@@ -46,7 +46,7 @@ Status Reporter::Open(const Options& options, AgentLink& agent) {
 
 void Reporter::WriteMetrics(const std::string& line) {
   if (!metrics_.valid()) return;
-  const Status written = AppendWhole(metrics_.get(), line + "\n", metrics_path_);
+  const Status written = events::AppendWhole(metrics_.get(), line + "\n", metrics_path_);
   if (!written.ok() && !metrics_lost_) {
     Warn("figures are left out of the file: " + written.error().message);
   }

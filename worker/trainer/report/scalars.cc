@@ -20,7 +20,7 @@ double WallTime() {
 
 Scalars::Scalars(const std::string& folder, int64_t step) {
   if (folder.empty()) return;
-  Result<std::unique_ptr<EventFile>> made = EventFile::Create(folder, step + 1);
+  Result<std::unique_ptr<events::EventFile>> made = events::EventFile::Create(folder, step + 1);
   if (made.ok()) {
     file_ = std::move(*made);
   } else {
@@ -30,7 +30,7 @@ Scalars::Scalars(const std::string& folder, int64_t step) {
 
 void Scalars::Add(int64_t step, const Numbers& numbers) {
   if (file_ == nullptr) return;
-  std::vector<Scalar> scalars;
+  std::vector<events::Scalar> scalars;
   for (const auto& [tag, value] : numbers) scalars.push_back({tag, value});
   Give(file_->Scalars(step, WallTime(), scalars));
   if (BootTime() - flushed_ >= kFlushEvery) Flush();

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "base/events/tensorboard.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "worker/trainer/report/step_record.h"
-#include "worker/trainer/report/tensorboard.h"
 
 namespace lockstep::trainer {
 
@@ -26,7 +26,7 @@ class Scalars {
   // Says an error, and closes the file.
   void Give(const Status& status);
 
-  std::unique_ptr<EventFile> file_;
+  std::unique_ptr<events::EventFile> file_;
   Time flushed_ = BootTime();
 };
 

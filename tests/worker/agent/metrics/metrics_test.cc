@@ -36,7 +36,10 @@ class MetricsTest : public LoopTest {
         .File("sys/fs/cgroup/memory.current", "10\n")
         .File("sys/fs/cgroup/memory.max", "20\n")
         .File("sys/fs/cgroup/memory.events", "oom 4\noom_kill 3\n")
-        .File("sys/fs/cgroup/cpu.stat", "throttled_usec 2500000\n");
+        .File("sys/fs/cgroup/cpu.stat", "throttled_usec 2500000\n")
+        .File("proc/net/dev", "eth0: 7 0 0 0 0 0 0 0 9 0 0 0 0 0 0 0\n")
+        .File("sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "1\n")
+        .File("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "2\n");
     views_[0].binding.placement.emplace();
     gang_.OnSaid(core::CommitReply{.id = 1, .granted = true, .number = 1, .reason = ""});
     for (const int64_t step : {9, 10}) {
@@ -69,7 +72,7 @@ class MetricsTest : public LoopTest {
   MachineStatsReader stats_{tree_.root()};
   Time now_ = seconds(100);
   core::Member member_{core::MemberConfig{}};
-  MachineMetrics machine_{&member_, stats_};
+  MachineMetrics machine_{&member_, tree_.root()};
   std::vector<RankView> views_ = {{.rank = 24, .pid = getpid(), .bound = true, .binding = {}}};
   RankMetrics ranks_{[this] { return views_; }, [this] { return now_; }, stats_};
   core::Coordinator coordinator_{ToBeMeasured(1), now_};
@@ -151,7 +154,7 @@ TEST_F(MetricsTest, ExactlyOnePhaseOfMachineAndGangIsOne) {
 
 TEST_F(MetricsTest, AContainerThatTellsNothingHasNoValuesRatherThanZeros) {
   const topology::FixtureTree nothing;
-  const MachineMetrics machine(&member_, MachineStatsReader(nothing.root()));
+  const MachineMetrics machine(&member_, nothing.root());
   for (const auto& [name, family] : PageOf(machine).families) {
     EXPECT_THAT(name, Not(testing::ContainsRegex("memory|cpu")));
   }

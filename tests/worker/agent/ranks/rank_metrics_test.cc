@@ -53,6 +53,26 @@ TEST_F(RankMetricsTest, TheRateOfTokensIsTheirNumberOverTheTimeBetweenReports) {
   EXPECT_EQ(Report(seconds(12), 3, 1000).tokens_per_second, 750);
 }
 
+TEST_F(RankMetricsTest, FiguresOfTheProgramsOwnAreToldOnAndTimesAreNot) {
+  const auto figures = [this](std::map<std::string, double> metrics) {
+    return ranks_.OnReport(Reporting(std::move(metrics))).figures;
+  };
+  EXPECT_EQ(figures({{"accuracy", 0.5}, {"data_seconds", 1}, {"mfu", 0.3}, {"gpu_index", 2}}),
+            (std::vector<core::NamedFigure>{{"accuracy", 0.5}}));
+  EXPECT_EQ(figures({{"a/b", 7}}), (std::vector<core::NamedFigure>{{"a/b", 7}, {"accuracy", 0.5}}));
+  EXPECT_EQ(figures({{"accuracy", 0.75}, {"line\nbreak", 1}, {std::string(65, 'n'), 1}}),
+            (std::vector<core::NamedFigure>{{"a/b", 7}, {"accuracy", 0.75}}));
+}
+
+TEST_F(RankMetricsTest, TheFirstNamesOfAMachineAreToldOnAndOthersShownAlone) {
+  std::map<std::string, double> many;
+  for (int i = 0; i < 30; ++i) many["name" + std::to_string(10 + i)] = i;
+  EXPECT_EQ(ranks_.OnReport(Reporting(many)).figures.size(), core::kMaxNamedFigures);
+  ranks_.OnSpawn(2);
+  EXPECT_TRUE(ranks_.OnReport(Reporting({{"other", 1}})).figures.empty());
+  EXPECT_EQ(ranks_.OnReport(Reporting({{"name10", 1}})).figures.size(), 1U);
+}
+
 TEST_F(RankMetricsTest, FlopsAreToldOnAndKeptWhileNothingNewIsSaid) {
   EXPECT_EQ(Report(seconds(10), 1, 500).teraflops, 0);
   EXPECT_EQ(ranks_.OnReport(Reporting({{"teraflops", 412.5}, {"mfu", 0.375}})).mfu, 0.375);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/crypto/sha256.h"
+#include "base/events/tensorboard.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/report/tensorboard.h"
 
 namespace {
 
@@ -56,10 +56,10 @@ int WriteCheckpoint(std::span<char*> arguments) {
 
 int WriteEvents(std::span<char*> arguments) {
   int start = Number(arguments[1]);
-  auto file = trainer::EventFile::Create(arguments[0], start);
+  auto file = events::EventFile::Create(arguments[0], start);
   if (!file.ok()) return Fail(file.error());
   for (int step = start; step < start + Number(arguments[2]); ++step) {
-    std::vector<trainer::Scalar> scalars = {
+    std::vector<events::Scalar> scalars = {
         {"train/loss", Number(arguments[3]) + static_cast<double>(step)}, {"train/lr", 0.25}};
     Status told = (*file)->Scalars(step, 1.7e9 + step, scalars);
     if (!told.ok()) return Fail(told.error());

@@ -1,4 +1,4 @@
-#include "worker/trainer/report/tensorboard.h"
+#include "base/events/tensorboard.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/events/append.h"
+#include "base/events/crc32c.h"
 #include "base/folder.h"
 #include "base/process.h"
-#include "worker/trainer/report/append.h"
-#include "worker/trainer/report/crc32c.h"
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 
 namespace {
 
@@ -181,4 +181,4 @@ Status EventFile::Flush() {
   return Error::Unavailable(written.error().message + kUntilThen);
 }
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events

@@ -1,4 +1,4 @@
-#include "worker/trainer/report/crc32c.h"
+#include "base/events/crc32c.h"
 
 #include <array>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 
 namespace {
 
@@ -52,4 +52,4 @@ uint32_t Crc32cByTable(std::string_view bytes) {
   return ~crc;
 }
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events

@@ -1,4 +1,4 @@
-#include "worker/trainer/report/tensorboard.h"
+#include "base/events/tensorboard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <limits>
 #include <vector>
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ TEST_F(EventFileTest, AFullDiskLeavesWholeRecordsAndMayRecover) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events

@@ -4,8 +4,8 @@
 // TensorFlow's event.proto (hand-encoded: it takes three kinds), masked CRC-32C of it (4); all
 // little-endian. The first says the version; the second that the run starts at a step: TensorBoard
 // then drops what older files of the folder hold from that step on, for it was undone.
-#ifndef LOCKSTEP_WORKER_TRAINER_REPORT_TENSORBOARD_H_
-#define LOCKSTEP_WORKER_TRAINER_REPORT_TENSORBOARD_H_
+#ifndef LOCKSTEP_BASE_EVENTS_TENSORBOARD_H_
+#define LOCKSTEP_BASE_EVENTS_TENSORBOARD_H_
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 
 struct Scalar {
   std::string_view tag;  // "train/loss"
@@ -52,6 +52,6 @@ class EventFile {
   std::string unwritten_;
 };
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events
 
-#endif  // LOCKSTEP_WORKER_TRAINER_REPORT_TENSORBOARD_H_
+#endif  // LOCKSTEP_BASE_EVENTS_TENSORBOARD_H_

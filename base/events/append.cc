@@ -1,11 +1,11 @@
-#include "worker/trainer/report/append.h"
+#include "base/events/append.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 
 Status AppendWhole(int fd, std::string_view bytes, const std::string& path) {
   struct stat before{};
@@ -15,4 +15,4 @@ Status AppendWhole(int fd, std::string_view bytes, const std::string& path) {
   return written;
 }
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events

@@ -1,10 +1,10 @@
-#include "worker/trainer/report/crc32c.h"
+#include "base/events/crc32c.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace lockstep::trainer {
+namespace lockstep::events {
 namespace {
 
 // RFC 3720, B.4.
@@ -30,4 +30,4 @@ TEST(Crc32cTest, TableAndInstructionAgreeOnEveryLengthAndAlignment) {
 }
 
 }  // namespace
-}  // namespace lockstep::trainer
+}  // namespace lockstep::events
