@@ -71,10 +71,12 @@ def begin_with(ignored):
 
 
 class Run:
-    """One `lockstep run`, its report, and a mark in the environment of all that it starts."""
+    """One `lockstep run`, its report, and a mark in the environment of all that it starts. A shared one
+    is for several tests, and whoever started it ends it."""
 
-    def __init__(self, folder, *arguments, variables=None, ignores=()):
-        _started.append(self)
+    def __init__(self, folder, *arguments, variables=None, ignores=(), shared=False):
+        if not shared:
+            _started.append(self)
         self.mark, self.folder = str(folder), folder
         self.report_file = folder / "report.json"
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT / "worker/python"),

@@ -111,10 +111,10 @@ def _headers(build, own):
 
 def _bundled(build, own):
     """Files of others in the page that is embedded in a program (tools/lib/page/bundle)."""
-    if not any(archive == "liblockstep_page.a" for archive, *_ in (each for each in own if isinstance(each, tuple))):
+    record = build / "cli/page/page.others"
+    if not record.is_file() or not any(each[0] == "liblockstep_cli.a" for each in own):
         return set()
-    lists = build.glob("cli/ui/embedded/bundled/page.others")
-    return {pathlib.Path(line) for each in lists for line in each.read_text().splitlines()}
+    return {pathlib.Path(line) for line in record.read_text().splitlines()}
 
 
 def _key(object_file):
