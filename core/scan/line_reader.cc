@@ -242,9 +242,9 @@ LossSaid FindLoss(std::string_view line) {
       size_t begin_of_word = end_of_word;
       while (begin_of_word > 0 && IsWord(words[begin_of_word - 1])) --begin_of_word;
       const std::string_view word = words.substr(begin_of_word, end_of_word - begin_of_word);
-      static constexpr std::string_view kPart[] = {"function", "surrogate", "policy",    "value",
-                                                   "aux",      "auxiliary", "balancing", "entropy",
-                                                   "kl",       "mtp",       "z"};
+      static constexpr std::string_view kPart[] = {
+          "function", "surrogate", "policy", "value", "aux", "auxiliary", "balancing",
+          "entropy",  "kl",        "mtp",    "z",     "d",   "g"};  // the last two of a GAN
       return std::ranges::find(kPart, word) != std::end(kPart);
     }();
     if (IsWholeLoss(name) && !plain_word) {

@@ -21,8 +21,8 @@ TEST(LineReaderTest, FindsTheLossInItsSpellings) {
 }
 
 TEST(LineReaderTest, TakesAPartOfTheLossForASignOfTrainingOnly) {
-  for (const char* line :
-       {"Loss_D: 1.2", "value_loss = 0.5", "actor/pg_loss:-0.01", "Value function loss: 0.0123"}) {
+  for (const char* line : {"Loss_D: 1.2", "value_loss = 0.5", "actor/pg_loss:-0.01",
+                           "Value function loss: 0.0123", "[D loss: 0.5] [G loss: 1.2]"}) {
     EXPECT_TRUE(FindLoss(line).any) << line;
     EXPECT_FALSE(FindLoss(line).whole.has_value()) << line;
   }
