@@ -374,7 +374,7 @@ class LocalOperator {
     if (event.reason == "CheckpointNotWritten" || event.reason == "Straggler" ||
         event.reason == "PreflightFoundSlow" || event.reason == control::kRankRestarted ||
         event.reason == "RanksNeverMet" || event.reason == "GangShrunk" ||
-        event.reason == "GangGrown") {
+        event.reason == "GangGrown" || event.reason == "HangTimeoutUnused") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;

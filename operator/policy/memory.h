@@ -150,6 +150,9 @@ struct Pace {
 // stall.cc
 struct StallMemory {
   std::optional<Pace> pace;  // of the generation that runs
+  // Since when hangTimeout watches no rank of a running generation, and whether that was said.
+  std::optional<std::pair<core::Generation, Time>> unwatched;
+  bool said_unwatched = false;
 };
 
 // history.cc

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 
+#include "base/text/duration.h"
 #include "core/gang/progress.h"
 #include "operator/policy/policies.h"
 
@@ -47,6 +50,29 @@ void Follow(std::optional<Pace>& pace, const GangReport& report, int64_t step) {
   pace->moved_at = report.at;
 }
 
+bool SaysUnused(const ReconcileContext& context) {
+  const Condition* said = core::FindCondition(context.next.conditions, "HangSuspected");
+  return said != nullptr && said->reason == "HangTimeoutUnused";
+}
+
+// hangTimeout watches ranks that report. That it watches none is said once, when it would have
+// ended the generation.
+void ObserveUnwatched(ReconcileContext& context, const core::GangStatus& gang) {
+  const Duration hang_timeout = context.spec().health.hang_timeout;
+  auto& memory = context.Own<&Memory::stall>();
+  const bool watches = hang_timeout <= Duration::zero() || !gang.progress.empty();
+  if (watches || memory.said_unwatched) return memory.unwatched.reset();
+  if (!memory.unwatched || memory.unwatched->first != gang.generation) {
+    memory.unwatched = {gang.generation, context.now.boot};
+  }
+  if (!context.IsDue(memory.unwatched->second + hang_timeout)) return;
+  memory.said_unwatched = true;
+  const std::string message = "spec.health.hangTimeout (" + FormatDuration(hang_timeout) +
+                              ") has no effect: no process has called lockstep.report()";
+  context.AddEvent(true, "HangTimeoutUnused", message);
+  PutCondition(context, "HangSuspected", Condition::Value::kFalse, "HangTimeoutUnused", message);
+}
+
 std::string InWords(Duration duration) {
   const auto count = std::max<int64_t>(duration / seconds(1), 1);
   return count < 120 ? std::to_string(count) + " s" : std::to_string(count / 60) + " min";
@@ -64,8 +90,11 @@ void ObserveStall(ReconcileContext& context) {
   }
   const bool at_the_end =
       progress && progress->total_steps > 0 && progress->step >= progress->total_steps;
+  const bool running = gang != nullptr && context.next.state == core::JobState::kRunning;
+  if (running) ObserveUnwatched(context, *gang);
   if (!progress || progress->step <= 0 || at_the_end) {
     pace.reset();
+    if (running && !progress && SaysUnused(context)) return;
     return SetCondition(context, "HangSuspected", false, "NoStepIsAwaited", "");
   }
   const bool known = pace.has_value();

@@ -151,5 +151,41 @@ TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
   EXPECT_FALSE(HangSuspected(scene));
 }
 
+// ---- hangTimeout without reports ----
+
+// What is said of it; "": nothing.
+std::string Unused(Scene& scene) {
+  const Condition* said = core::FindCondition(scene.status().conditions, "HangSuspected");
+  return said != nullptr && said->reason == "HangTimeoutUnused" ? said->message : "";
+}
+
+TEST(Stall, HangTimeoutThatWatchesNoRankIsSaidWhenItWouldHaveFired) {
+  Scene scene = Runs();
+  scene.spec().health.hang_timeout = seconds(20);
+  Report(scene, {});
+  scene.Pass(seconds(19));
+  Report(scene, {});
+  EXPECT_EQ(Unused(scene), "");
+  scene.Pass(seconds(1));
+  Report(scene, {});
+  EXPECT_THAT(Unused(scene), HasSubstr("(20s) has no effect: no process has called"));
+  EXPECT_FALSE(HangSuspected(scene));
+  scene.Pass(seconds(60));
+  Report(scene, {});
+  EXPECT_THAT(Unused(scene), HasSubstr("has no effect"));
+  Step(scene, 1);
+  Step(scene, 2);
+  EXPECT_EQ(Unused(scene), "");
+}
+
+TEST(Stall, HangTimeoutThatWatchesARankIsNotSaidToBeUnused) {
+  Scene scene = Runs();
+  scene.spec().health.hang_timeout = seconds(20);
+  for (int64_t step = 1; step < 5; ++step) {
+    Step(scene, step, seconds(9));
+    EXPECT_EQ(Unused(scene), "");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::control::stall_test
