@@ -73,16 +73,17 @@ class Gang {
         },
         BenchMember::Handlers{});
     status_ = std::make_unique<StatusServer>(
-        loop,
-        StatusServer::Handlers{
-            .memory = {},
-            .status =
-                [this] { return core::StatusOf(host_->coordinator(), BootTime(), host_->born()); },
-            .version = [this] { return host_->coordinator().version(); },
-            .desired =
-                [this](const core::DesiredState& desired) {
-                  return host_->OnDesiredState(desired);
-                }});
+        loop, StatusServer::Handlers{.memory = {},
+                                     .status =
+                                         [this](bool) {
+                                           return core::StatusOf(host_->coordinator(), BootTime(),
+                                                                 host_->born());
+                                         },
+                                     .version = [this] { return host_->coordinator().version(); },
+                                     .desired =
+                                         [this](const core::DesiredState& desired) {
+                                           return host_->OnDesiredState(desired);
+                                         }});
     listener_ = Must(GangListener::Listen(
         loop, coordinator_, &server_, {},
         {.on_member = [this](std::unique_ptr<agent::FrameConnection> frames,

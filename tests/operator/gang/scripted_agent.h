@@ -39,7 +39,7 @@ class ScriptedAgent {
   // Listens, where it did before if it did.
   void Start() {
     agent::StatusServer::Handlers handlers;
-    handlers.status = [this] {
+    handlers.status = [this](bool) {
       ++answers;
       return status;
     };

@@ -56,10 +56,10 @@ int WriteCheckpoint(std::span<char*> arguments) {
 
 int WriteEvents(std::span<char*> arguments) {
   int start = Number(arguments[1]);
-  auto file = events::EventFile::Create(arguments[0], start);
+  auto file = lockstep::events::EventFile::Create(arguments[0], start);
   if (!file.ok()) return Fail(file.error());
   for (int step = start; step < start + Number(arguments[2]); ++step) {
-    std::vector<events::Scalar> scalars = {
+    std::vector<lockstep::events::Scalar> scalars = {
         {"train/loss", Number(arguments[3]) + static_cast<double>(step)}, {"train/lr", 0.25}};
     Status told = (*file)->Scalars(step, 1.7e9 + step, scalars);
     if (!told.ok()) return Fail(told.error());
