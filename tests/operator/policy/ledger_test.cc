@@ -49,6 +49,30 @@ TEST(LedgerPolicy, CostsNoWriteOfItsOwn) {
   }
 }
 
+TEST(UsagePolicy, OfMachinesIsWrittenOnlyWithOtherChanges) {
+  Running scene;
+  const auto use = [&scene](Duration later, int64_t memory) -> core::GangStatus& {
+    core::GangStatus& gang = scene.Say(later);
+    for (auto& machine : gang.machines) machine.usage = core::Usage{.memory = memory};
+    return gang;
+  };
+  use(seconds(1), 0);
+  scene.Settle();
+  for (int i = 1; i <= 10; ++i) {
+    use(seconds(20), i << 20);
+    EXPECT_TRUE(WritesNothing(scene.Decide()));
+  }
+  use(seconds(20), 77).counters.stops = 1;
+  scene.Settle();
+  ASSERT_EQ(scene.status().machine_statuses.size(), 2U);
+  for (const core::MachineStatus& machine : scene.status().machine_statuses) {
+    ASSERT_TRUE(machine.usage) << machine.index;
+    EXPECT_EQ(machine.usage->memory, 77);
+  }
+  use(seconds(20), 78);
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
 TEST(LedgerPolicy, GoesOnWhereAnotherOperatorStopped) {
   Running scene;
   scene.Say(seconds(20)).counters.stops = 1;
