@@ -112,7 +112,7 @@ struct Termination {
   uint32_t needs_epoch = 0;  // as in ExitCoordinator
   std::string reason;
   Failure failure;
-  std::optional<Counters> counters;      // machine 0 tells them
+  std::optional<Counters> counters;      // of machine 0 all; of others as START told them
   std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
   std::string unwritten;                 // as in GangStatus; machine 0 tells it
   std::string doubt;                     // as GangStatus has it; machine 0 tells it

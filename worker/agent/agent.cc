@@ -553,8 +553,10 @@ core::Termination Agent::LastWords() const {
     t.reason = exit_->verdict->reason;
     t.failure = exit_->verdict->failure;
   }
+  // Another machine may be the first whose verdict the operator sees: START told it how many
+  // generations there were.
+  t.counters = coordinator_ ? coordinator_->coordinator().counters() : member_->counters();
   if (coordinator_) {
-    t.counters = coordinator_->coordinator().counters();
     t.unwritten = coordinator_->coordinator().unwritten();
   }
   t.progress = core::Summarize(Status_().progress);

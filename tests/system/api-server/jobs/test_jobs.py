@@ -79,7 +79,7 @@ def shown_restarts(jobs, name):
 
 
 def test_restarts_are_those_that_were_made_however_the_job_ended(jobs):
-    jobs.apply("loop", "exit 5")
+    jobs.apply("loop", 'if [ "$RANK" = 3 ]; then exit 5; fi; sleep 300')
     status = jobs.wait_state("loop", "Failed")
     assert "with exit code 5 within 60 s of the start" in status["reason"]
     assert status["ledger"]["goodput"] == "unknown"
