@@ -30,7 +30,7 @@ TEST_P(KernelTest, IsRightToTheSameBitsInEveryOrderOfItsThreads) {
 // Calls that wait for other threads or for copies, in the kernels' files.
 size_t BarriersInTheSources() {
   size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("worker/trainer/cuda")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("worker/trainer/cuda")) {
     if (entry.path().extension() != ".cu") continue;
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);)
