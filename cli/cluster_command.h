@@ -49,6 +49,13 @@ struct DebugCommand {
   bool kernel = false;
 };
 
+struct RestartCommand {
+  std::string name{};  // "": the only run on this computer
+  int pid = 0;         // of a `lockstep run` on this computer; 0: any
+  std::string reason{};
+  bool at_commit = false;
+};
+
 struct SuspendCommand {
   std::string name{};
   bool suspend = true;  // false: resume
@@ -66,8 +73,8 @@ struct DeleteCommand {
 
 struct ClusterCommand {
   ClusterAddress where;
-  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, DebugCommand, SuspendCommand,
-               ScaleCommand, DeleteCommand>
+  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, DebugCommand, RestartCommand,
+               SuspendCommand, ScaleCommand, DeleteCommand>
       what;
 };
 

@@ -1,10 +1,15 @@
-// suspend, resume, scale and delete.
+// restart, suspend, resume, scale and delete.
+#include <unistd.h>
+
+#include <chrono>
 #include <iostream>
 
+#include "base/text/json.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
 #include "cli/job/job_file.h"
+#include "cli/run/restart.h"
 #include "core/exit_codes.h"
 #include "core/validate/validate.h"
 
@@ -22,6 +27,13 @@ int ReportChange(const StoredJob& job, const std::string& what) {
   return core::kExitSuccess;
 }
 
+// No other request has it: the time in nanoseconds, and this process.
+std::string NewRequestId() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::to_string(duration_cast<std::chrono::nanoseconds>(now).count()) + "-" +
+         std::to_string(getpid());
+}
+
 }  // namespace
 
 Result<int> Run(Connection& cluster, const SuspendCommand& command) {
@@ -36,6 +48,26 @@ Result<int> Run(Connection& cluster, const SuspendCommand& command) {
       jobs.Change(*job, command.suspend ? R"({"suspend":true})" : R"({"suspend":false})");
   if (!changed.ok()) return changed.error();
   return ReportChange(*changed, command.suspend ? "is being suspended" : "resumed");
+}
+
+Result<int> Run(Connection& cluster, const RestartCommand& command) {
+  Jobs jobs(&cluster);
+  Result<StoredJob> job = jobs.Get(command.name);
+  if (!job.ok()) return job.error();
+  if (HasEnded(job->status)) return AlreadyEnded(*job);
+  if (job->job.spec.suspend) {
+    return Error::Conflict("trainingjob " + job->meta.name +
+                           " is suspended: nothing of it runs; `lockstep resume` starts it");
+  }
+  // What is null is removed: nothing of an earlier request stays.
+  const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
+  const Json request = {{"id", NewRequestId()},
+                        {"reason", text(command.reason)},
+                        {"requestedBy", text(UserName())},
+                        {"atCommit", command.at_commit ? Json(true) : Json()}};
+  Result<StoredJob> changed = jobs.Change(*job, DumpJson(Json{{"restartRequest", request}}));
+  if (!changed.ok()) return changed.error();
+  return ReportChange(*changed, command.at_commit ? "restarts at its next commit" : "restarts");
 }
 
 Result<int> Run(Connection& cluster, const ScaleCommand& command) {

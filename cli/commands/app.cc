@@ -133,6 +133,7 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   Invocation invocation;
+  invocation.of_kubectl = std::string_view(argv[0]).ends_with("kubectl-lockstep");
   invocation.words = arguments;
   invocation.on_cluster = std::move(on_cluster);
   if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());

@@ -7,6 +7,9 @@
 #include "cli/cluster_command.h"
 #include "cli/commands/commands.h"
 #include "cli/programs/evidence.h"
+#include "cli/run/restart.h"
+#include "cli/say.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -15,6 +18,9 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 done; 1 the cluster refused or could not be reached; 2 wrong usage or an "
     "invalid\n"
     "job; 3 there is no such job, or no TrainingJobs in this cluster.";
+
+std::optional<int> DoHere(const DebugCommand& command) { return DebugHere(command); }
+std::optional<int> DoHere(const RestartCommand& command) { return RestartHere(command); }
 
 // Adds the command; `what` is where its options are parsed to.
 template <typename What>
@@ -31,10 +37,16 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
   command->add_option("-n,--namespace", where->name_space, "Default: the context's")->group(group);
   command->footer(kExitCodes);
   command->callback([where, what = std::move(what), invocation] {
-    if constexpr (std::is_same_v<What, DebugCommand>) {
-      const bool here = what->name.empty() || (where->kubeconfig.empty() &&
-                                               where->context.empty() && where->name_space.empty());
-      const std::optional<int> code = here ? DebugHere(*what) : std::nullopt;
+    if constexpr (std::is_same_v<What, DebugCommand> || std::is_same_v<What, RestartCommand>) {
+      if (invocation->of_kubectl && what->name.empty()) {
+        Say("NAME is missing: name a TrainingJob");
+        invocation->exit_code = core::kExitUsage;
+        return;
+      }
+      const bool no_cluster =
+          where->kubeconfig.empty() && where->context.empty() && where->name_space.empty();
+      const bool here = what->name.empty() || (no_cluster && !invocation->of_kubectl);
+      const std::optional<int> code = here ? DoHere(*what) : std::nullopt;
       if (code) {
         invocation->exit_code = *code;
         return;
@@ -104,6 +116,27 @@ void AddDebug(CLI::App& app, Invocation* invocation) {
                     "Show each thread's system call and kernel stack, too");
 }
 
+void AddRestart(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<RestartCommand>();
+  CLI::App* command =
+      Add(app, invocation, "restart",
+          "Start a new generation of a job, uncharged, on the machines that it has", what);
+  command->add_option("NAME", what->name,
+                      "A run on this computer, else a TrainingJob; default: the only run here");
+  command->add_option("--pid", what->pid, "The process ID of a `lockstep run` on this computer")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--at-commit", what->at_commit,
+                    "Wait until the program commits a checkpoint, so that no step is done again");
+  command->add_option("--reason", what->reason, "Why, for history and events")
+      ->type_name("TEXT")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.size() <= 256 ? "" : std::string("has over 256 bytes");
+          },
+          ""));
+}
+
 void AddSuspend(CLI::App& app, Invocation* invocation, const char* name, const char* description,
                 bool suspend) {
   auto what = std::make_shared<SuspendCommand>();
@@ -133,6 +166,7 @@ void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddStatus(app, invocation);
   AddLogs(app, invocation);
   AddDebug(app, invocation);
+  AddRestart(app, invocation);
   AddSuspend(app, invocation, "suspend", "Stop a job and give its machines back", true);
   AddSuspend(app, invocation, "resume", "Let a suspended job go on", false);
   AddScale(app, invocation);

@@ -14,6 +14,7 @@
 namespace lockstep::cli {
 
 struct Invocation {
+  bool of_kubectl = false;           // called as kubectl-lockstep
   std::vector<std::string> words;    // all behind the program's name
   std::vector<std::string> command;  // the words behind the first --, which CLI11 does not get
   RunOnCluster on_cluster;

@@ -175,8 +175,9 @@ Completion CompleteIn(const CLI::App& command, std::vector<std::string> words,
   if (positional != nullptr && positional->get_name(true) == "NAME") {
     given.of_cluster.insert(given.of_cluster.begin(), of_cluster.begin(), of_cluster.end());
     std::vector<std::string> names;
-    // `lockstep debug` looks on this computer unless an option names a cluster.
-    if (command.get_name() == "debug" && given.of_cluster.empty()) names = runs_here({});
+    // These look on this computer unless an option names a cluster.
+    const bool here = command.get_name() == "debug" || command.get_name() == "restart";
+    if (here && given.of_cluster.empty()) names = runs_here({});
     for (const std::string& name : jobs_of_cluster(given.of_cluster)) names.push_back(name);
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());

@@ -26,6 +26,7 @@
 #include "cli/run/nodes.h"
 #include "cli/run/other_python.h"
 #include "cli/say.h"
+#include "cli/sync/code_sync.h"
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
 #include "core/gang/messages.h"
@@ -51,6 +52,7 @@ struct RunCommand {
   bool local = false;
   std::string report;
   std::string status;
+  std::string sync;
   std::string unschedulable;
   std::string ui;  // "": no page
   std::string tensorboard;
@@ -189,6 +191,40 @@ Status PrepareOutput(const std::string& option, const std::string& path) {
   return {};
 }
 
+// What this process writes to: a shell's `> run.log` is no code.
+std::string FileBehind(int descriptor) {
+  std::error_code none;
+  return fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), none).string();
+}
+
+// Puts the code into place, and the job's ranks there. `outputs`: files that the run writes.
+Result<std::shared_ptr<CodeSync>> OpenSync(const RunCommand& command,
+                                           std::vector<std::string> outputs,
+                                           core::TrainingJob* job) {
+  std::error_code error;
+  const std::string folder = fs::canonical(command.sync, error).string();
+  if (error || !fs::is_directory(folder)) {
+    return Error::NotFound("--sync: " + command.sync + " is no folder");
+  }
+  for (const std::string& path : {job->spec.checkpoint.path, job->spec.logs.path}) {
+    if (!path.empty()) outputs.push_back(fs::weakly_canonical(fs::absolute(path), error).string());
+  }
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    outputs.push_back(FileBehind(descriptor));
+  }
+  std::erase(outputs, "");
+  Result<std::unique_ptr<CodeSync>> sync =
+      CodeSync::Open(folder, job->metadata.name, std::move(outputs));
+  if (!sync.ok()) {
+    return Error{sync.error().kind, "--sync: " + sync.error().message};
+  }
+  const char* python_path = std::getenv("PYTHONPATH");
+  const Status placed = RunInTree(&job->spec, **sync, fs::current_path().string(),
+                                  python_path == nullptr ? "" : python_path);
+  if (!placed.ok()) return placed.error();
+  return std::shared_ptr<CodeSync>(std::move(*sync));
+}
+
 int Run(const RunCommand& command, const std::vector<std::string>& words, Time started,
         std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
@@ -227,6 +263,10 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   if (!nodes->remote()) ShowHints(job, computer, !command.no_hints);
   MakePathsAbsolute(&job.spec);
   if (nodes->remote()) FitToNodes(&job.spec);
+  if (nodes->remote() && !command.sync.empty()) {
+    return Fail("--sync copies code on this computer alone: add --local, or leave it out",
+                core::kExitUsage);
+  }
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
     return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
@@ -263,7 +303,14 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
+  const std::string tensorboard =
+      command.tensorboard.empty() ? "" : fs::absolute(command.tensorboard).string();
   RunOptions options;
+  if (!command.sync.empty()) {
+    Result<std::shared_ptr<CodeSync>> sync = OpenSync(command, {report, status, tensorboard}, &job);
+    if (!sync.ok()) return Fail(sync.error().message, core::kExitUsage);
+    options.sync = std::move(*sync);
+  }
   options.agent = *agent;
   options.nodes = *std::move(nodes);
   options.report = report;
@@ -273,8 +320,7 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
         std::make_shared<const Bindings>(computer.machine, job.spec, OwnEnvironment());
   }
   options.status = status;
-  options.tensorboard =
-      command.tensorboard.empty() ? "" : fs::absolute(command.tensorboard).string();
+  options.tensorboard = tensorboard;
   options.show = command.show;
   options.wide = command.wide;
   options.unschedulable =
@@ -370,6 +416,9 @@ void AddRun(CLI::App& app, Invocation* invocation) {
   command->add_option("--hosts", run->hosts,
                       "Run one machine on each of these: HOST,USER@HOST,...; by ssh, without a "
                       "password");
+  command->add_flag("--sync{.}", run->sync,
+                    "--sync=FOLDER: ranks run a copy of this folder's code (default: the current "
+                    "folder), and restart with each change that is saved");
   command->add_flag("--local", run->local,
                     "Run all machines on this computer, though it is in a batch system's job");
   command

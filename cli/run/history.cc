@@ -135,6 +135,10 @@ Recovery History::RecoveryOf(size_t index, std::optional<Time> until) const {
 
 std::string WaitingFor(const core::GangStatus& gang) {
   using enum core::CoordinatorPhase;
+  // Another generation follows in a moment.
+  const bool restarts = gang.phase == core::GangPhase(kHeld) && !gang.history.empty() &&
+                        gang.history.back().stop_reason == core::StopReason::kRestarted;
+  if (restarts) return "";
   for (const core::CoordinatorPhase phase : {kBackoff, kHeld, kGathering, kVerdict, kDone}) {
     if (gang.phase == core::GangPhase(phase)) return gang.reason;
   }
@@ -187,7 +191,8 @@ std::vector<std::string> ProgressPrinter::NewLines(const History& history,
       // That all went well, or that a stop is a stop, the job's own last line says.
       bool plain = entry.failure.cause == core::Cause::kNone ||
                    (entry.failure.cause == core::Cause::kStopRequested &&
-                    entry.stop_reason != core::StopReason::kDraining);
+                    entry.stop_reason != core::StopReason::kDraining &&
+                    entry.stop_reason != core::StopReason::kRestarted);
       if (!plain) lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
     } else {
       break;  // the next one runs in a moment: one line for both

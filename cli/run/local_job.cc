@@ -20,6 +20,7 @@ LocalJob::LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<MachinePla
   // What only a cluster honours is not to be decided by.
   job_.spec.managed_by = control::kManager;
   job_.spec.suspend = false;
+  job_.spec.restart_request.reset();
   job_.spec.clean_pod_policy = core::CleanPodPolicy::kRunning;
   job_.spec.ttl_seconds_after_finished.reset();
   status_.epoch = epoch;
@@ -28,6 +29,32 @@ LocalJob::LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<MachinePla
 void LocalJob::Suspend() {
   job_.spec.suspend = true;
   ++generation_;
+}
+
+void LocalJob::RequestRestart(core::RestartRequest request) {
+  request.id = std::to_string(++restarts_);
+  job_.spec.restart_request = std::move(request);
+  ++generation_;
+}
+
+void LocalJob::SetCode(core::CodeStatus code, bool watched) {
+  status_.code = std::move(code);
+  watched_ = watched;
+  ++generation_;
+}
+
+void LocalJob::Hold(std::string words) {
+  if (!hold_) held_since_ = ++generation_;
+  hold_ = std::move(words);
+}
+
+// Machine 0 may have been held before, and have gone on since: its answer must be younger than its
+// order.
+bool LocalJob::held() const {
+  const core::GangStatus* now = gang();
+  return hold_ && now != nullptr && now->epoch == status_.epoch &&
+         now->observed_generation >= held_since_ &&
+         now->phase == core::GangPhase(core::CoordinatorPhase::kHeld);
 }
 
 void LocalJob::OnEnd(uint32_t machine, control::MachineEnd end) {
@@ -61,6 +88,11 @@ bool LocalJob::OnStatus(const core::GangStatus& status, Time at) {
   if (zero == nullptr || status.attempt != zero->attempt) return false;
   member_.reset();
   coordinator_ = control::GangReport{status, at};
+  if (status_.code && !status_.code->generation.exists()) {
+    const auto first =
+        std::ranges::find(status.history, status_.code->digest, &core::GenerationRecord::code);
+    if (first != status.history.end()) status_.code->generation = first->generation;
+  }
   return true;
 }
 
@@ -117,6 +149,11 @@ LocalStep LocalJob::Decide(Time now) {
   if (decision.desired) {
     desired_ = std::move(decision.desired);
     TellNoEndOfTheUnsure(now);
+    if (hold_ && !desired_->stop) {
+      desired_->stop = core::DesiredState::DesiredStop{core::StopReason::kRestarted,
+                                                       job_.spec.grace_period, *hold_};
+    }
+    if (status_.code) desired_->code = core::DesiredState::Code{status_.code->digest, watched_};
   }
   if (decision.intent) {
     step.before = std::exchange(status_, std::move(*decision.intent));

@@ -50,6 +50,13 @@ class LocalJob {
   // That end was not seen: the machine's computer was lost. For as long as the gang may not have
   // noticed, what the agent started is not called dead.
   void OnLostTouch(uint32_t machine, Time at);
+  // Somebody asks for a new generation. Each call is another request.
+  void RequestRestart(core::RestartRequest request);
+  // The code that the next generation runs. `watched`: somebody edits it.
+  void SetCode(core::CodeStatus code, bool watched);
+  // The gang is held, with its agents as they are, until Release. `words`: who asked and why.
+  void Hold(std::string words);
+  void Release() { hold_.reset(); }
   // Machines that get no place from now on, once they are lost, until others are named.
   void SetUnschedulable(core::Members machines);
   // An agent's answer. False: of a machine 0 whose time is over.
@@ -70,6 +77,9 @@ class LocalJob {
   // Its last answer, if it still runs.
   const core::GangStatus* gang() const;
   bool over() const;
+  bool holding() const { return hold_.has_value(); }
+  // No rank runs, and none will start before Release.
+  bool held() const;
   // Whether nothing of this machine's earlier attempts can be alive.
   bool PredecessorsDead(uint32_t machine, Time now) const;
   // It ends, or has ended: nobody's place is taken any more.
@@ -89,8 +99,12 @@ class LocalJob {
   std::optional<core::DesiredState> desired_;
   core::Members unschedulable_;
   std::map<uint32_t, Time> unsure_until_;  // machines whose earlier attempts may be alive
+  std::optional<std::string> hold_;        // why
+  int64_t held_since_ = 0;                 // the generation_ of the first word about it
+  bool watched_ = false;                   // somebody edits status_.code
   bool accepted_ = false;                  // desired_ was
   int64_t generation_ = 1;                 // of the spec: a stop changes it
+  uint32_t restarts_ = 0;                  // requests, each with its own id
   uint32_t spares_started_ = 0;            // each has its own name
 };
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/event_loop.h"
@@ -21,6 +22,8 @@
 #include "cli/run/prestart_text.h"
 #include "cli/run/progress_events.h"
 #include "cli/run/report.h"
+#include "cli/run/restart.h"
+#include "cli/run/run_desk.h"
 #include "cli/run/run_page.h"
 #include "cli/run/run_setup.h"
 #include "cli/run/screen.h"
@@ -41,6 +44,7 @@ constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
 constexpr Duration kStatusAgain = milliseconds(500);
 constexpr Duration kUnschedulableAgain = milliseconds(200);
+constexpr size_t kMaxWords = 256;  // bytes of what somebody gives as a reason
 constexpr size_t kMaxUnschedulable = 16 * 1024;
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
@@ -137,7 +141,8 @@ class LocalOperator {
         job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
         printer_(options.started, ranks(), core::ProcessesStarted(job.spec)),
-        events_(options.tensorboard) {
+        events_(options.tensorboard),
+        desk_(setup_.loop.get(), [this](const Json& question) { return Answer(question); }) {
     for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -158,7 +163,18 @@ class LocalOperator {
     return {};
   }
 
+  ~LocalOperator() {
+    if (options_.sync) options_.sync->StopWatching();
+  }
+  LocalOperator(const LocalOperator&) = delete;
+  LocalOperator& operator=(const LocalOperator&) = delete;
+
   Result<int> Run() {
+    // The job runs without it, too.
+    if (const Status opened = desk_.Open(setup_.folder.path()); !opened.ok()) {
+      screen_.Event("`lockstep restart` can't reach this run: " + opened.error().message);
+    }
+    if (const Status begun = BeginSync(); !begun.ok()) return Abandon(begun.error());
     // From here on: the line with the page's token is in no report.
     if (page_) screen_.OnEvent([this](const std::string& text) { page_->OnEvent(text); });
     while (true) {
@@ -255,6 +271,7 @@ class LocalOperator {
     }
     if (page_) page_->OnStatus(status, job_.machine0()->started);
     PrintNews();
+    if (job_.held() && !apply_failed_) ApplyCode();
   }
 
   void OnEnd(const AgentEnd& end) {
@@ -276,6 +293,80 @@ class LocalOperator {
     if (!problem.empty() && problem != unschedulable_problem_) screen_.Event(problem);
     unschedulable_problem_ = problem;
     if (unschedulable.ok()) job_.SetUnschedulable(*unschedulable);
+  }
+
+  // ---- code that is edited ----
+
+  Status BeginSync() {
+    if (!options_.sync) return {};
+    TellLeftOut();
+    TakeCode();
+    return options_.sync->Watch(setup_.loop.get(), [this] { OnCodeChanged(); });
+  }
+
+  void TakeCode() {
+    core::CodeStatus code;
+    code.digest = options_.sync->applied().Digest();
+    code.files = static_cast<int32_t>(options_.sync->applied().files.size());
+    code.by = UserName();
+    code.since = job_.machines().At(BootTime()).wall;
+    job_.SetCode(std::move(code), true);
+  }
+
+  // Once for each file.
+  void TellLeftOut() {
+    for (const std::string& line : options_.sync->left_out()) {
+      if (left_out_.insert(line).second) screen_.Event("not synced: " + line);
+    }
+  }
+
+  void OnCodeChanged() {
+    if (job_.stopping()) return;
+    const Result<bool> news = options_.sync->Scan();
+    const std::string problem = news.ok() ? "" : "not synced: " + news.error().message;
+    if (!problem.empty() && problem != sync_problem_) screen_.Event(problem);
+    sync_problem_ = problem;
+    if (!news.ok()) return;
+    TellLeftOut();
+    if (!*news) return job_.Release();  // it was changed back, or only touched
+    apply_failed_ = false;
+    job_.Hold(UserName() + ": " + options_.sync->News() + " changed");
+    if (job_.held()) ApplyCode();
+  }
+
+  void ApplyCode() {
+    const Status applied = options_.sync->Apply();
+    if (!applied.ok()) {
+      apply_failed_ = true;
+      screen_.Event("no rank starts, because the code is not in place: " + applied.error().message +
+                    "; save a file to try again");
+      return;
+    }
+    TakeCode();
+    job_.Release();
+  }
+
+  // ---- what other commands ask ----
+
+  Result<Json> Answer(const Json& question) {
+    if (!question.contains("restart") || !question["restart"].is_object()) {
+      return Error::Invalid("this version of lockstep run knows only \"restart\"");
+    }
+    const Json& asked = question["restart"];
+    const auto text = [&asked](const char* name) {
+      const bool said = asked.contains(name) && asked[name].is_string();
+      return said ? core::FirstBytes(core::OneLine(asked[name].get<std::string>()), kMaxWords)
+                  : std::string();
+    };
+    if (job_.stopping()) return Error::Conflict("run " + name() + " is stopping");
+    core::RestartRequest request;
+    request.reason = text("reason");
+    request.requested_by = text("requestedBy");
+    request.at_commit = asked.value("atCommit", Json(false)) == Json(true);
+    if (request.at_commit)
+      screen_.Event("restart at the next commit, requested by " + request.requested_by);
+    job_.RequestRestart(std::move(request));
+    return Json{{"job", name()}};
   }
 
   // ---- what is decided ----
@@ -571,6 +662,10 @@ class LocalOperator {
   core::RateMeter rate_;
   ProgressEvents events_;
   std::vector<AgentEnd> ends_;
+  RunDesk desk_;
+  std::set<std::string> left_out_;  // by the sync, as they were told
+  std::string sync_problem_;        // as it was told
+  bool apply_failed_ = false;       // the gang is held until the code is in place
   Time next_table_{};
   Time next_status_{};
   std::string status_json_;            // as it was last written

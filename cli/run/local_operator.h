@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cli/run/nodes.h"
 #include "cli/run/run_state.h"
+#include "cli/sync/code_sync.h"
 #include "cli/ui/bindings.h"
 #include "core/model/spec.h"
 
@@ -33,6 +34,7 @@ struct RunOptions {
   bool namespaces = true;                    // PID namespaces where they are allowed
   bool table = true;                         // a live table when stderr is a terminal
   bool verbose = false;                      // agents' own logs
+  std::shared_ptr<CodeSync> sync;            // null: the ranks' code is not synced
   Time started{};                            // when the user asked
   std::chrono::system_clock::time_point started_wall;  // the same moment, for the report
 };

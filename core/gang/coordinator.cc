@@ -134,9 +134,11 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   }
   for (Slot& slot : roster_) ConfirmPredecessors(now, slot);
   desired_stop_ = desired.stop;
+  TakeCode(now, desired.code);
   if (desired_stop_) {
     if (Live()) {
       BeginStop(now, desired_stop_->reason, desired_stop_->grace);
+      stop_words_ = desired_stop_->words;
     } else if (phase_ == CoordinatorPhase::kStopping &&
                (keep_ || now + desired_stop_->grace < kill_at_)) {
       keep_ = !Holds(Rule::kHeldKeepsNone);
@@ -150,6 +152,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
       for (const Slot& slot : roster_) StopKept(slot);
     }
   }
+  TakeRestart(now, desired.restart);
   return Step(now);
 }
 
@@ -162,6 +165,7 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
   if (persisting_) wake = std::min(wake, persisting_->give_up);
+  if (Live()) wake = std::min(wake, restart_at_);
   for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
   for (const Uncharged& each : uncharged_) {
     const bool awaited = Live() && settled_at_ == kNever && each.asked == kNever;
@@ -481,6 +485,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckPersisting(now);
   CheckFinished(now);
   CheckCommits(now);
+  CheckRestart(now);
   CheckStopped(now);
   CheckLeaving(now);
   CheckReset(now);

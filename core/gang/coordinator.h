@@ -106,7 +106,25 @@ struct DesiredState {
   struct DesiredStop {
     StopReason reason = StopReason::kSuspended;
     Duration grace{};
+    std::string words = {};  // who asked and why; "": the reason says it
     friend bool operator==(const DesiredStop&, const DesiredStop&) = default;
+  };
+  // A new generation is wanted. Each request is carried out once: by machine 0's attempt that it
+  // names, whose successors begin no generation that is older than the request.
+  struct Restart {
+    std::string id;
+    uint32_t attempt = 0;    // of machine 0, when the request was recorded
+    bool at_commit = false;  // once the running generation commits a checkpoint; else now
+    std::string words;       // "alice: new learning rate"
+    friend bool operator==(const Restart&, const Restart&) = default;
+  };
+  // The program's code, as it lies in the ranks' folder from the next generation on.
+  struct Code {
+    std::string digest;
+    // Somebody edits it now: if ranks fail before the first step of this code, the gang is held
+    // until the code changes. Nothing is charged.
+    bool watched = false;
+    friend bool operator==(const Code&, const Code&) = default;
   };
   struct Health {
     Duration hang_timeout{};
@@ -132,6 +150,8 @@ struct DesiredState {
   std::optional<Health> health;
   Counters machine_failures;  // out_of_memory, replacements and replacements_base count
   std::optional<DesiredStop> stop;
+  std::optional<Restart> restart;
+  std::optional<Code> code;
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
   // Whom generations are made of from now on, machine 0 among them; one that runs, from its next
@@ -225,6 +245,7 @@ struct GenerationRecord {
   Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
   Duration saved{};        // CPU time of imports that they found done, of the one with the most
   Members members = {};    // whom it was made of, where machines may be left out
+  std::string code = {};   // the digest of the code that it runs; "": not known
 
   // On a clock that shows `by` more.
   GenerationRecord Shifted(Duration by) const;
@@ -281,6 +302,8 @@ class Coordinator {
   // Of the latest desired state; 0: none yet.
   uint32_t desired_epoch() const { return desired_epoch_; }
   int64_t desired_observed() const { return desired_observed_; }
+  // The id of the last restart that was carried out; "": none.
+  const std::string& restarted() const { return restarted_; }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
@@ -428,6 +451,15 @@ class Coordinator {
   void Wait();
   // Between generations, those that are wanted become the members.
   void AdoptMembers();
+  void TakeCode(Time now, const std::optional<DesiredState::Code>& code);
+  void TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart);
+  // A generation that is younger than the request follows.
+  void FinishRestart();
+  void BeginRestart(Time now);
+  void CheckRestart(Time now);
+  // Somebody edits the code, and no generation has done a step with it: the failure is theirs.
+  bool IsBrokenEdit(const Failure& root) const;
+  void HoldForEdit(const Failure& root);
   // Whether they are others than take part now, and all here.
   bool MayResize() const;
   // Whether the machine, which is left out, can have no ranks alive.
@@ -534,7 +566,14 @@ class Coordinator {
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;
   std::optional<DesiredState::DesiredStop> desired_stop_;
-  Members wanted_;  // of the next generation; empty: it was not said yet
+  std::optional<DesiredState::Restart> restart_;  // waits for a commit, or is under way
+  std::string restarted_;
+  Time restart_at_ = kNever;  // a commit was granted, and reaches the disk until then
+  std::string stop_words_;    // of the stop that is under way; "": its reason says it
+  std::optional<DesiredState::Code> code_;
+  bool code_ran_ = false;    // a generation has done a step with it
+  std::string broken_edit_;  // why ranks of the edited code failed; "": they did not, or not yet
+  Members wanted_;           // of the next generation; empty: it was not said yet
   Members witnesses_;
 
   std::optional<Verdict> failing_;  // the verdict, once the last checkpoint is written

@@ -17,6 +17,8 @@ namespace {
 constexpr Duration kVerdictPatience = seconds(5);
 constexpr Duration kSlowPreparation = seconds(5);
 constexpr Duration kEvidencePatience = seconds(5);
+// The rank that was granted a commit moves it to its final name; SIGTERM must not come first.
+constexpr Duration kCommitSettle = seconds(1);
 constexpr size_t kMostStragglersReplaced = 2;
 
 bool Requested(StopReason reason) {
@@ -24,12 +26,22 @@ bool Requested(StopReason reason) {
          reason != StopReason::kLeaseExpired;
 }
 
+// The agents stay, with what they hold in memory, and the next generation follows.
+bool GoesOnHere(StopReason reason) { return reason == StopReason::kRestarted; }
+
+std::string StopWords(StopReason reason, const std::string& words) {
+  if (reason != StopReason::kRestarted) {
+    return std::string("stopped on request: ") + (words.empty() ? ToString(reason) : words);
+  }
+  return "restarted on request" + (words.empty() ? "" : " of " + words);
+}
+
 }  // namespace
 
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (desired_stop_) {
+  if (desired_stop_ || !broken_edit_.empty()) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
     return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
@@ -173,6 +185,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
+  if (code_) record.code = code_->digest;
   if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
@@ -233,6 +246,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
       !Record().first_step) {
     Record().first_step = now;
+    code_ran_ = code_ran_ || (code_ && Record().code == code_->digest);
   }
   if (!Live()) return;
   for (const Failure& death :
@@ -315,17 +329,20 @@ void Coordinator::CheckCommits(Time now) {
   if (Holds(Rule::kCommitNeedsLease) && !lease_.Live(now)) {
     return RefuseCommits("the lease has run out");
   }
+  const MemoryPart granted = granted_;
   CheckMemoryCommits(now);
-  bool resize = false;
+  bool committed = granted_ != granted;
   std::erase_if(commits_, [&](const PendingCommit& pending) {
     const bool fresh = AllAnsweredSince(pending.requested);
     if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
     Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
     ReplaceStraggler();
-    resize = true;
+    committed = true;
     return true;
   });
-  if (resize && MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
+  if (!committed) return;
+  if (restart_ && restart_at_ == kNever) restart_at_ = now + kCommitSettle;
+  if (MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
 
 // The operator does it, out of maxMachineReplacements, which a slowness that another node does not
@@ -368,6 +385,7 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   phase_ = CoordinatorPhase::kStopping;
   settled_at_ = kNever;
   stop_reason_ = reason;
+  stop_words_.clear();
   // A process that hangs, or was out of reach, may not know what it holds; and in a gang that
   // changes, its rank may be another's in the next generation.
   keep_ = reason == StopReason::kFailure && evidence <= Duration::zero() && !config_.elastic;
@@ -399,8 +417,9 @@ void Coordinator::CheckStopped(Time now) {
       if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
     }
     // Whatever the stop was begun for: other machines' ranks may fail because these have ended.
-    if (!config_.deciders.empty() && Decided()) return Succeed(now);
-    if (Requested(stop_reason_) && PersistLast(now)) return;
+    const bool may_succeed = !config_.deciders.empty() || stop_reason_ == StopReason::kRestarted;
+    if (may_succeed && Decided()) return Succeed(now);
+    if (Requested(stop_reason_) && !GoesOnHere(stop_reason_) && PersistLast(now)) return;
     Conclude(now);
   }
   if (!failing_ || PersistLast(now)) return;
@@ -437,7 +456,8 @@ void Coordinator::Conclude(Time now) {
   if (Requested(stop_reason_)) {
     ++counters_.stops;
     record.failure.cause = Cause::kStopRequested;
-    record.failure.message = std::string("stopped on request: ") + ToString(stop_reason_);
+    record.failure.message = StopWords(stop_reason_, stop_words_);
+    FinishRestart();
     return;
   }
   std::vector<MachineFate> fates;
@@ -506,6 +526,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
   context.short_lives = short_lives_;
   context.previous = previous_failure_;
+  if (IsBrokenEdit(root)) return HoldForEdit(root);
   FailureDecision decision = DecideFailure(config_.policy, context);
   // The budget's end is no cause; a crash that repeats itself is.
   if (decision.cause == Cause::kEarlyCrash) last_failure_.cause = decision.cause;
@@ -537,8 +558,74 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     case FailureAction::kRestart:
       break;
   }
-  backoff_ = decision.backoff;
+  backoff_ = restart_ ? Duration::zero() : decision.backoff;
   backoff_until_ = now + backoff_;
+  FinishRestart();
+}
+
+// ---- restarts on request, and edited code ----
+
+void Coordinator::TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart) {
+  const bool mine = restart && restart->attempt == config_.attempt && restart->id != restarted_;
+  if (!mine || verdict_ || failing_) {
+    restart_.reset();
+    restart_at_ = kNever;
+    return;
+  }
+  restart_ = restart;
+  if (Live() && !restart->at_commit) BeginRestart(now);
+  // Otherwise the generation that ends now, or has ended, is followed by one that is younger.
+  if (Live() || phase_ == CoordinatorPhase::kStopping) return;
+  backoff_until_ = std::min(backoff_until_, now);
+  broken_edit_.clear();
+  FinishRestart();
+}
+
+void Coordinator::BeginRestart(Time now) {
+  if (!Live()) return;
+  BeginStop(now, StopReason::kRestarted, config_.grace);
+  stop_words_ = restart_->words;
+}
+
+void Coordinator::CheckRestart(Time now) {
+  if (restart_ && now >= restart_at_) BeginRestart(now);
+}
+
+void Coordinator::FinishRestart() {
+  restart_at_ = kNever;
+  if (!restart_) return;
+  restarted_ = restart_->id;
+  restart_.reset();
+  ++version_;
+}
+
+void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
+  const bool other =
+      code.has_value() != code_.has_value() || (code && code->digest != code_->digest);
+  // What runs was begun before the first word, with the same code.
+  if (code && !code_ && Live() && Record().code.empty()) Record().code = code->digest;
+  code_ = code;
+  if (other) code_ran_ = false;
+  if (broken_edit_.empty() || (!other && code_ && code_->watched)) return;
+  broken_edit_.clear();
+  backoff_until_ = now;
+}
+
+bool Coordinator::IsBrokenEdit(const Failure& root) const {
+  return code_ && code_->watched && !code_ran_ && ClassOf(root.cause) == CauseClass::kApplication &&
+         history_.back().code == code_->digest;
+}
+
+void Coordinator::HoldForEdit(const Failure& root) {
+  GenerationRecord& record = Record();
+  record.failure = last_failure_ = root;
+  broken_edit_ = root.message;
+  last_decision_ = "the edited code failed before its first step";
+  ++counters_.stops;
+  for (const Slot& slot : roster_) StopKept(slot);  // they have the old code
+  Log("generation " + record.generation.ToString() + " ended: " + root.message +
+      "; the gang waits for the next edit");
+  FinishRestart();
 }
 
 void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
@@ -606,6 +693,9 @@ std::string Coordinator::Reason() const {
       return "waiting " + std::to_string(backoff_ / seconds(1)) +
              " s before the next generation: " + last_decision_;
     case CoordinatorPhase::kHeld:
+      if (!desired_stop_) return "waiting for the next edit of the code";
+      if (!desired_stop_->words.empty())
+        return StopWords(desired_stop_->reason, desired_stop_->words);
       return std::string("stopped on request: ") +
              (desired_stop_ ? ToString(desired_stop_->reason) : "") +
              (unwritten_.empty() ? "" : "; " + unwritten_);
@@ -613,6 +703,7 @@ std::string Coordinator::Reason() const {
     case CoordinatorPhase::kDone:
       return verdict_ ? verdict_->reason : "fenced by a later machine 0";
     case CoordinatorPhase::kStopping:
+      if (stop_reason_ == StopReason::kRestarted) return StopWords(stop_reason_, stop_words_);
       return std::string("stopping: ") + ToString(stop_reason_);
     case CoordinatorPhase::kPreparing:
       if (!preparation_is_slow_) return last_decision_;

@@ -268,25 +268,25 @@ inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}});
 
 template <>
-inline constexpr auto kFields<GenerationRecord> =
-    std::tuple(Field{"generation", &GenerationRecord::generation, Always{}},
-               Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
-               Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
-               Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
-               Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
-               Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
-               Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
-               Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
-               Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
-               Field{"stopReason", &GenerationRecord::stop_reason},
-               Field{"resume", &GenerationRecord::resume, Always{}},
-               Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
-               Field{"lastStep", &GenerationRecord::last_step, Always{}},
-               Field{"failure", &GenerationRecord::failure, Always{}},
-               Field{"warm", &GenerationRecord::warm}, Field{"kept", &GenerationRecord::kept},
-               Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
-               Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}},
-               Field{"members", &GenerationRecord::members});
+inline constexpr auto kFields<GenerationRecord> = std::tuple(
+    Field{"generation", &GenerationRecord::generation, Always{}},
+    Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
+    Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
+    Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
+    Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
+    Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
+    Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
+    Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
+    Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
+    Field{"stopReason", &GenerationRecord::stop_reason},
+    Field{"resume", &GenerationRecord::resume, Always{}},
+    Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
+    Field{"lastStep", &GenerationRecord::last_step, Always{}},
+    Field{"failure", &GenerationRecord::failure, Always{}}, Field{"warm", &GenerationRecord::warm},
+    Field{"kept", &GenerationRecord::kept},
+    Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
+    Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}},
+    Field{"members", &GenerationRecord::members}, Field{"code", &GenerationRecord::code});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
@@ -315,36 +315,49 @@ inline constexpr auto kFields<MachineProgress> = std::tuple(
     Field{"waitedSecondsMost", &MachineProgress::waited_most, AtMost{kMaxBodyMachines}});
 
 template <>
-inline constexpr auto kFields<GangStatus> =
-    std::tuple(Field{"version", &GangStatus::version, Always{}},
-               Field{"jobUID", &GangStatus::job_uid, Always{}},
-               Field{"machine", &GangStatus::machine, Always{}},
-               Field{"attempt", &GangStatus::attempt, Always{}},
-               Field{"coordinator", &GangStatus::coordinator, Always{}},
-               Field{"machine0Attempt", &GangStatus::machine0_attempt, Always{}},
-               Field{"epoch", &GangStatus::epoch},
-               Field{"observedGeneration", &GangStatus::observed_generation},
-               Field{"phase", &GangStatus::phase, Always{}},
-               Field{"reason", &GangStatus::reason, Always{}, CutTo{kMaxBodyText}},
-               Field{"startsAgain", &GangStatus::starts_again, Always{}, InSeconds{}},
-               Field{"generation", &GangStatus::generation, Always{}},
-               Field{"counters", &GangStatus::counters, Whole{}},
-               Field{"machines", &GangStatus::machines, Always{}, AtMost{kMaxBodyMachines}},
-               Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
-               Field{"byMachine", &GangStatus::by_machine},
-               Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
-               Field{"lastFailure", &GangStatus::last_failure, Always{}},
-               Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},
-               Field{"preflight", &GangStatus::preflight},
-               Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
-               Field{"verdict", &GangStatus::verdict},
-               Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}},
-               Field{"doubt", &GangStatus::doubt, CutTo{kMaxBodyText}});
+inline constexpr auto kFields<GangStatus> = std::tuple(
+    Field{"version", &GangStatus::version, Always{}},
+    Field{"jobUID", &GangStatus::job_uid, Always{}},
+    Field{"machine", &GangStatus::machine, Always{}},
+    Field{"attempt", &GangStatus::attempt, Always{}},
+    Field{"coordinator", &GangStatus::coordinator, Always{}},
+    Field{"machine0Attempt", &GangStatus::machine0_attempt, Always{}},
+    Field{"epoch", &GangStatus::epoch},
+    Field{"observedGeneration", &GangStatus::observed_generation},
+    Field{"restarted", &GangStatus::restarted}, Field{"phase", &GangStatus::phase, Always{}},
+    Field{"reason", &GangStatus::reason, Always{}, CutTo{kMaxBodyText}},
+    Field{"startsAgain", &GangStatus::starts_again, Always{}, InSeconds{}},
+    Field{"generation", &GangStatus::generation, Always{}},
+    Field{"counters", &GangStatus::counters, Whole{}},
+    Field{"machines", &GangStatus::machines, Always{}, AtMost{kMaxBodyMachines}},
+    Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
+    Field{"byMachine", &GangStatus::by_machine},
+    Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
+    Field{"lastFailure", &GangStatus::last_failure, Always{}},
+    Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},
+    Field{"preflight", &GangStatus::preflight},
+    Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
+    Field{"verdict", &GangStatus::verdict},
+    Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}},
+    Field{"doubt", &GangStatus::doubt, CutTo{kMaxBodyText}});
 
 template <>
 inline constexpr auto kFields<DesiredState::DesiredStop> =
     std::tuple(Field{"reason", &DesiredState::DesiredStop::reason, Required{}},
-               Field{"deadlineSeconds", &DesiredState::DesiredStop::grace, Always{}, InSeconds{}});
+               Field{"deadlineSeconds", &DesiredState::DesiredStop::grace, Always{}, InSeconds{}},
+               Field{"words", &DesiredState::DesiredStop::words, CutTo{kMaxBodyText}});
+
+template <>
+inline constexpr auto kFields<DesiredState::Restart> =
+    std::tuple(Field{"id", &DesiredState::Restart::id, Required{}},
+               Field{"attempt", &DesiredState::Restart::attempt, Always{}},
+               Field{"atCommit", &DesiredState::Restart::at_commit},
+               Field{"words", &DesiredState::Restart::words, CutTo{kMaxBodyText}});
+
+template <>
+inline constexpr auto kFields<DesiredState::Code> =
+    std::tuple(Field{"digest", &DesiredState::Code::digest, Required{}},
+               Field{"watched", &DesiredState::Code::watched});
 
 template <>
 inline constexpr auto kFields<DesiredState::Health> =
@@ -368,7 +381,8 @@ inline constexpr auto kFields<DesiredState> = std::tuple(
     Field{"observedGeneration", &DesiredState::observed_generation, Always{}},
     Field{"failurePolicy", &DesiredState::policy, Whole{}}, Field{"health", &DesiredState::health},
     Field{"machineFailures", &DesiredState::machine_failures, Whole{}},
-    Field{"stop", &DesiredState::stop, Always{}},
+    Field{"stop", &DesiredState::stop, Always{}}, Field{"restart", &DesiredState::restart},
+    Field{"code", &DesiredState::code},
     Field{"terminated", &DesiredState::terminated, Always{}, AtMost{kMaxBodyMachines}},
     Field{"fenced", &DesiredState::fenced, Always{}, AtMost{kMaxBodyMachines}},
     Field{"members", &DesiredState::members}, Field{"witnesses", &DesiredState::witnesses});

@@ -59,7 +59,8 @@ enum class StopReason : uint8_t {
   kDeadline,      // activeDeadlineSeconds
   kScaled,        // numMachines changed
   kDeleted,
-  kFinished,  // the ranks that decide have exited 0; the others count as done
+  kFinished,   // the ranks that decide have exited 0; the others count as done
+  kRestarted,  // somebody asked for a new generation; one follows at once
 };
 template <>
 inline constexpr auto kEnumNames<StopReason> =
@@ -71,7 +72,8 @@ inline constexpr auto kEnumNames<StopReason> =
                                          {StopReason::kDeadline, "Deadline"},
                                          {StopReason::kScaled, "Scaled"},
                                          {StopReason::kDeleted, "Deleted"},
-                                         {StopReason::kFinished, "Finished"}});
+                                         {StopReason::kFinished, "Finished"},
+                                         {StopReason::kRestarted, "Restarted"}});
 
 // How the processes of a machine are bound, read back from the kernel: as the least bound of them.
 enum class Binding : uint8_t {

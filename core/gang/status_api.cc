@@ -103,6 +103,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   status.machine0_attempt = config.attempt;
   status.epoch = coordinator.desired_epoch();
   status.observed_generation = coordinator.desired_observed();
+  status.restarted = coordinator.restarted();
   status.phase = coordinator.phase();
   status.reason = coordinator.Reason();
   if (coordinator.starts_again() != kNever) status.starts_again = coordinator.starts_again() - born;

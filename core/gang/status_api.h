@@ -65,6 +65,7 @@ struct GangStatus {
   uint32_t machine0_attempt = 0;
   uint32_t epoch = 0;               // of the latest desired state; 0: none yet
   int64_t observed_generation = 0;  // likewise
+  std::string restarted;            // the last restart that was asked for and carried out
   GangPhase phase;
   std::string reason;
   std::optional<Duration> starts_again;  // since the answering agent was born; in phase Backoff

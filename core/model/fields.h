@@ -122,6 +122,13 @@ inline constexpr auto kFields<AttemptRange> =
                Field{"machines", &AttemptRange::machines, Always{}});
 
 template <>
+inline constexpr auto kFields<RestartRequest> =
+    std::tuple(Field{"id", &RestartRequest::id, AtMost{63}},
+               Field{"reason", &RestartRequest::reason, AtMost{256}},
+               Field{"requestedBy", &RestartRequest::requested_by, AtMost{256}},
+               Field{"atCommit", &RestartRequest::at_commit});
+
+template <>
 inline constexpr auto kFields<Spec> = std::tuple(
     Field{"numMachines", &Spec::num_machines, Between{1, kMostMachines}},
     Field{"processesPerMachine", &Spec::processes_per_machine,
@@ -147,7 +154,7 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},
     Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
     Field{"preflight", &Spec::preflight}, Field{"logs", &Spec::logs},
-    Field{"suspend", &Spec::suspend},
+    Field{"suspend", &Spec::suspend}, Field{"restartRequest", &Spec::restart_request},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

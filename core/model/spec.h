@@ -216,6 +216,16 @@ struct Logs {
   friend bool operator==(const Logs&, const Logs&) = default;
 };
 
+// Somebody asks for a new generation. A new id is a new request.
+struct RestartRequest {
+  std::string id;
+  std::string reason;
+  std::string requested_by;  // as the client says; nothing proves it
+  bool at_commit = false;    // once the running generation commits a checkpoint; else now
+
+  friend bool operator==(const RestartRequest&, const RestartRequest&) = default;
+};
+
 struct Spec {
   int32_t num_machines = 1;
   int32_t processes_per_machine = 1;
@@ -252,6 +262,7 @@ struct Spec {
   Preflight preflight;
   Logs logs;
   bool suspend = false;
+  std::optional<RestartRequest> restart_request;
   int64_t active_deadline_seconds = 0;  // 0: none
   std::optional<int32_t> ttl_seconds_after_finished;
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;

@@ -96,8 +96,18 @@ void Shorten(JobStatus& status) {
   KeepLast(status.history, kMaxStatusHistory);
   for (RestartRecord& record : status.history) {
     for (auto* time : {&record.detected, &record.respawned, &record.first_step}) Floor(*time);
+    Shorten(record.reason);
   }
   if (status.progress) TrimProgress(*status.progress);
+  if (status.restart) {
+    Shorten(status.restart->reason);
+    Shorten(status.restart->requested_by);
+    for (auto* time : {&status.restart->asked, &status.restart->done}) Floor(*time);
+  }
+  if (status.code) {
+    Shorten(status.code->by);
+    Floor(status.code->since);
+  }
   Timings& timings = status.timings;
   for (auto* time : {&timings.created, &timings.scheduled, &timings.started, &timings.first_step,
                      &timings.finished}) {

@@ -142,6 +142,8 @@ struct RestartRecord {
   std::optional<WallTime> respawned{};   // every rank of the next one was exec'ed
   std::optional<WallTime> first_step{};  // of the next one
   std::optional<int64_t> lost_steps{};   // done again; unknown where processes report no steps
+  std::string reason{};                  // of a restart on request: who asked, and why
+  std::string code{};                    // the digest of the code that it ran; "": not known
 
   friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
 };
@@ -206,6 +208,30 @@ struct ElasticStatus {
   friend bool operator==(const ElasticStatus&, const ElasticStatus&) = default;
 };
 
+// The last restart that spec.restartRequest asked for.
+struct RestartStatus {
+  std::string id{};
+  std::string reason{};
+  std::string requested_by{};
+  bool at_commit = false;
+  uint32_t attempt = 0;             // of machine 0, which carries it out; 0: no gang was there
+  std::optional<WallTime> asked{};  // it was recorded
+  std::optional<WallTime> done{};   // a younger generation has begun, or begins next
+
+  friend bool operator==(const RestartStatus&, const RestartStatus&) = default;
+};
+
+// The code in the ranks' folder (lockstep run --sync).
+struct CodeStatus {
+  std::string digest{};
+  int32_t files = 0;
+  std::string by{};  // who synced it
+  std::optional<WallTime> since{};
+  Generation generation{};  // the first that runs it; none: the next one will
+
+  friend bool operator==(const CodeStatus&, const CodeStatus&) = default;
+};
+
 struct Timings {
   std::optional<WallTime> created{};
   std::optional<WallTime> scheduled{};
@@ -253,6 +279,8 @@ struct JobStatus {
   std::optional<ElasticStatus> elastic;  // absent where all machines take part
   // Named before it is made, and until it is seen to be gone.
   std::optional<PodGroupStatus> pod_group;
+  std::optional<RestartStatus> restart;  // absent until one was asked for
+  std::optional<CodeStatus> code;        // absent where no code was synced
   Timings timings;
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;

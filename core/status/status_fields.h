@@ -58,7 +58,8 @@ inline constexpr auto kFields<RestartRecord> = std::tuple(
     Field{"generation", &RestartRecord::generation},
     Field{"cause", &RestartRecord::cause, Always{}}, Field{"machine", &RestartRecord::machine},
     Field{"detected", &RestartRecord::detected}, Field{"respawned", &RestartRecord::respawned},
-    Field{"firstStep", &RestartRecord::first_step}, Field{"lostSteps", &RestartRecord::lost_steps});
+    Field{"firstStep", &RestartRecord::first_step}, Field{"lostSteps", &RestartRecord::lost_steps},
+    Field{"reason", &RestartRecord::reason}, Field{"code", &RestartRecord::code});
 
 template <>
 inline constexpr auto kFields<PrestartStatus> = std::tuple(
@@ -93,6 +94,19 @@ inline constexpr auto kFields<ElasticStatus> = std::tuple(
     Field{"witnesses", &ElasticStatus::witnesses}, Field{"asked", &ElasticStatus::asked},
     Field{"silent", &ElasticStatus::silent}, Field{"withoutQuota", &ElasticStatus::without_quota},
     Field{"since", &ElasticStatus::since}, Field{"reason", &ElasticStatus::reason});
+
+template <>
+inline constexpr auto kFields<RestartStatus> = std::tuple(
+    Field{"id", &RestartStatus::id, Always{}}, Field{"reason", &RestartStatus::reason},
+    Field{"requestedBy", &RestartStatus::requested_by},
+    Field{"atCommit", &RestartStatus::at_commit}, Field{"attempt", &RestartStatus::attempt},
+    Field{"asked", &RestartStatus::asked}, Field{"done", &RestartStatus::done});
+
+template <>
+inline constexpr auto kFields<CodeStatus> =
+    std::tuple(Field{"digest", &CodeStatus::digest, Always{}},
+               Field{"files", &CodeStatus::files, Always{}}, Field{"by", &CodeStatus::by},
+               Field{"since", &CodeStatus::since}, Field{"generation", &CodeStatus::generation});
 
 template <>
 inline constexpr auto kFields<Timings> =
@@ -139,7 +153,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
     Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
     Field{"queue", &JobStatus::queue}, Field{"elastic", &JobStatus::elastic},
-    Field{"podGroup", &JobStatus::pod_group}, Field{"timings", &JobStatus::timings});
+    Field{"podGroup", &JobStatus::pod_group}, Field{"restart", &JobStatus::restart},
+    Field{"code", &JobStatus::code}, Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

@@ -401,6 +401,13 @@ void ValidateGpus(Validator& validator, int gpus) {
                                      : "; remove gpu to run without"));
 }
 
+void ValidateRestart(Validator& validator) {
+  const std::optional<RestartRequest>& request = validator.job.spec.restart_request;
+  if (!request || !request->id.empty()) return;
+  validator.Error("spec.restartRequest.id",
+                  "is missing; write a new id for each request, as in the time of the request");
+}
+
 }  // namespace
 
 std::vector<Problem> Validate(const TrainingJob& job, Target target, std::optional<int> gpus) {
@@ -422,6 +429,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidatePrestart(validator);
   ValidatePreflight(validator);
   ValidateTimes(validator);
+  ValidateRestart(validator);
   ValidateCluster(validator);
   if (validator.local() && gpus) ValidateGpus(validator, *gpus);
   return validator.TakeProblems();
@@ -464,6 +472,7 @@ constexpr ClusterField kClusterFields[] = {
      [](SpecRef spec, SpecRef standard) {
        return spec.health.start_timeout != standard.health.start_timeout;
      }},
+    {"restartRequest", [](SpecRef spec, SpecRef) { return spec.restart_request.has_value(); }},
     {"ttlSecondsAfterFinished",
      [](SpecRef spec, SpecRef) { return spec.ttl_seconds_after_finished.has_value(); }},
     {"cleanPodPolicy",

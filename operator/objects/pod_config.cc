@@ -55,7 +55,7 @@ constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &S
 constexpr std::tuple kWithheld(&Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets,
                                &Spec::template_, &Spec::resources_per_machine, &Spec::shared_memory,
                                &Spec::placement, &Spec::scheduling, &Spec::network,
-                               &Spec::spare_machines, &Spec::suspend,
+                               &Spec::spare_machines, &Spec::suspend, &Spec::restart_request,
                                &Spec::active_deadline_seconds, &Spec::ttl_seconds_after_finished,
                                &Spec::clean_pod_policy, &Spec::priority_class_name,
                                &Spec::scheduler_name, &Spec::managed_by);

@@ -19,7 +19,9 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     FinishPodGroup(context);
     return context.decision;
   }
-  if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
+  if (Conclude(context) || Outrank(context) || RecordLease(context) || RecordRestart(context)) {
+    return context.decision;
+  }
 
   // A gang that has told its verdict is about to leave: it is neither stopped nor mended.
   const bool decided = VerdictHeard(snapshot).has_value();

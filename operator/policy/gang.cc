@@ -125,6 +125,7 @@ void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
     desired.witnesses = elastic->witnesses;
   }
   if (stop) desired.stop = core::DesiredState::DesiredStop{stop->reason, spec.grace_period};
+  desired.restart = WantedRestart(context);
   context.decision.desired = std::move(desired);
 }
 

@@ -33,6 +33,8 @@ void RecordEnd(ReconcileContext& context, const GenerationStatus& ended) {
   const bool asked = ended.failure.cause == core::Cause::kNone;
   record.cause = asked ? core::Cause::kStopRequested : ended.failure.cause;
   record.machine = ended.failure.machine;
+  record.code = ended.code;
+  if (ended.stop_reason == core::StopReason::kRestarted) record.reason = ended.failure.message;
   record.detected = WallOf(context, ended.died ? ended.died : ended.stop_sent);
 }
 

@@ -261,7 +261,8 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
          before.created_epoch != after.created_epoch ||
          before.observed_generation != after.observed_generation ||
          before.gang_generation != after.gang_generation || before.counters != after.counters ||
-         before.last_failure != after.last_failure || !same_conditions(before, after);
+         before.last_failure != after.last_failure || before.restart != after.restart ||
+         !same_conditions(before, after);
 }
 
 }  // namespace
@@ -284,6 +285,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   ObserveGang(context);
   ObservePrestart(context);
   ObservePreflight(context);
+  ObserveRestart(context);
   next.state = StateOf(context, stop);
   ObserveTimings(context);
   CountRestarts(context);

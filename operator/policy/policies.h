@@ -32,6 +32,11 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 void CleanUp(ReconcileContext& context);
 void DeleteInTime(ReconcileContext& context);  // the latter
 
+// restart.cc: the gang is restarted on request, by machine 0, with its pods as they are.
+bool RecordRestart(ReconcileContext& context);
+std::optional<core::DesiredState::Restart> WantedRestart(const ReconcileContext& context);
+void ObserveRestart(ReconcileContext& context);
+
 // stop.cc: the gang is stopped at one moment and its attempts are taken back; then its pods go.
 // What for is judged in suspend, queue, deadline, scale and placement, in that order.
 struct Stop {

@@ -88,7 +88,7 @@ FLOORS = {
     "cli": (
         ".",
         ("programs", "job", "numa", "convert", "ui/embedded"),
-        "machine",
+        ("machine", "sync"),
         {"run", "ui"},
         "cluster",
         "commands",

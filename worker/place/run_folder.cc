@@ -26,6 +26,8 @@ constexpr const char* kPrefix = "lockstep-run-";
 
 // In a run's folder: its job's name.
 constexpr const char* kJob = "job";
+// Likewise: the ID of its process.
+constexpr const char* kPid = "pid";
 // In a run's folder, and in each agent's: a link to its part of the folder on disk.
 constexpr const char* kTemporary = "tmp";
 // Bytes of TMPDIR beyond which the paths of sockets below a rank's own one would be too long.
@@ -117,7 +119,10 @@ RunFolder::~RunFolder() {
   if (!path_.empty()) RemoveRun(path_);
 }
 
-void RunFolder::NameJob(const std::string& job) const { std::ofstream(path_ + "/" + kJob) << job; }
+void RunFolder::NameJob(const std::string& job) const {
+  std::ofstream(path_ + "/" + kPid) << getpid();
+  std::ofstream(path_ + "/" + kJob) << job;
+}
 
 Result<std::string> RunFolder::MakeAgentFolder(uint32_t machine, uint32_t attempt) const {
   std::string folder = AgentFolder(machine, attempt);
@@ -150,6 +155,8 @@ std::vector<RunUnderWay> RunsUnderWay() {
       if (machine && attempt) newest[*machine] = std::max(newest[*machine], *attempt);
     });
     RunUnderWay& run = runs.emplace_back();
+    run.folder = folder.string();
+    std::ifstream(folder / kPid) >> run.pid;
     std::getline(std::ifstream(folder / kJob), run.job);
     for (const auto& [machine, attempt] : newest) {
       run.agents.push_back(AgentFolderIn(folder, machine, attempt));

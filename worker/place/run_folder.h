@@ -36,6 +36,8 @@ class RunFolder {
 };
 
 struct RunUnderWay {
+  std::string folder;
+  int pid = 0;                      // of its `lockstep run`; 0: not known
   std::string job;                  // "": not named yet
   std::vector<std::string> agents;  // their folders: the newest attempt of each machine
 };

@@ -150,6 +150,51 @@ TEST(LocalJob, WhatIsOnlySeenIsToldAsWell) {
   EXPECT_EQ(std::ranges::count(life.events, "Straggler"), 1);
 }
 
+TEST(LocalJob, IsHeldOnceMachine0SaysSoAfterItHeardOfIt) {
+  Life life(1);
+  life.DecideAll();
+  life.SetCode({.digest = "one", .files = 2}, true);
+  life.Hold("alice: model.py changed");
+  life.DecideAll();
+  ASSERT_TRUE(life.desired()->stop);
+  EXPECT_EQ(life.desired()->stop->reason, core::StopReason::kRestarted);
+  EXPECT_EQ(life.desired()->code->digest, "one");
+  core::GangStatus gang;
+  gang.attempt = gang.epoch = 1;
+  gang.phase = core::CoordinatorPhase::kHeld;
+  EXPECT_TRUE(life.OnStatus(gang, life.now));
+  EXPECT_FALSE(life.held()) << "an answer of an earlier hold";
+  gang.observed_generation = life.desired()->observed_generation;
+  EXPECT_TRUE(life.OnStatus(gang, life.now));
+  EXPECT_TRUE(life.held());
+  life.SetCode({.digest = "two", .files = 2}, true);
+  life.Release();
+  life.DecideAll();
+  EXPECT_FALSE(life.desired()->stop);
+  EXPECT_EQ(life.desired()->code->digest, "two");
+  EXPECT_EQ(life.status().attempts.Of(0), 1U) << "its agents stayed";
+  core::GenerationRecord record;
+  record.generation = {1, 2};
+  record.code = "two";
+  gang.history = {record};
+  EXPECT_TRUE(life.OnStatus(gang, life.now));
+  EXPECT_EQ(life.status().code->generation, (core::Generation{1, 2}));
+}
+
+TEST(LocalJob, EachRequestForARestartIsAnotherOne) {
+  Life life(1);
+  life.DecideAll();
+  life.RequestRestart({"", "new rate", "alice", false});
+  life.DecideAll();
+  ASSERT_TRUE(life.desired()->restart);
+  EXPECT_EQ(life.desired()->restart->words, "alice: new rate");
+  const std::string first = life.desired()->restart->id;
+  life.RequestRestart({"", "", "alice", false});
+  life.DecideAll();
+  EXPECT_NE(life.desired()->restart->id, first);
+  EXPECT_EQ(life.status().attempts.Of(0), 1U);
+}
+
 TEST(LocalJob, OneThatEndsSoonAgainAndAgainWaitsAsOnACluster) {
   Life life(1);
   life.DecideAll();

@@ -63,6 +63,7 @@ class Generator {
     if (Coin()) spec.ttl_seconds_after_finished = Int();
     spec.active_deadline_seconds = int64_t{Int()} * Int();
     spec.suspend = Coin();
+    if (Coin()) spec.restart_request = RestartRequest{"id", "why", "alice", Coin()};
     return job;
   }
 

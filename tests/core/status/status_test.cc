@@ -62,7 +62,8 @@ JobStatus Whole() {
                               .node = "a",
                               .state = MachineState::kPending,
                               .replacements = 1,
-                              .binding = "Node"}};
+                              .binding = "Node",
+                              .usage = Usage{1500, 2048, 10, 20}}};
   status.restarts = {.total = 4, .application = 1, .infrastructure = 2, .stopped = 1};
   status.last_failure = LastFailure{.time = At(1'500),
                                     .epoch = 4,
@@ -81,7 +82,9 @@ JobStatus Whole() {
                      .detected = At(1'500),
                      .respawned = At(1'512),
                      .first_step = At(2'000),
-                     .lost_steps = 0}};
+                     .lost_steps = 0,
+                     .reason = "restarted on request of alice",
+                     .code = "5f1e"}};
   status.ledger =
       Ledger{.since = At(0),
              .through = At(3'000),
@@ -123,6 +126,18 @@ JobStatus Whole() {
                     .since = At(1'000),
                     .reason = "machine 6 found no node"};
   status.pod_group = {.name = "gpt-e1", .gang = GangScheduler::kCoscheduling};
+  status.restart = RestartStatus{.id = "a",
+                                 .reason = "new rate",
+                                 .requested_by = "alice",
+                                 .at_commit = true,
+                                 .attempt = 1,
+                                 .asked = WallTime(hours(1)),
+                                 .done = WallTime(hours(2))};
+  status.code = CodeStatus{.digest = "5f1e",
+                           .files = 2,
+                           .by = "alice",
+                           .since = WallTime(hours(1)),
+                           .generation = {1, 2}};
   status.timings = {.created = At(0),
                     .scheduled = At(1'000),
                     .started = At(1'001),
@@ -179,14 +194,16 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
       R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3},"spares":1},)"
       R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"
-      R"("replacements":1,"binding":"Node"}],)"
+      R"("replacements":1,"binding":"Node","usage":{"cpuMillicores":1500,"memoryBytes":2048,)"
+      R"("receivedBytesPerSecond":10,"sentBytesPerSecond":20}}],)"
       R"("restarts":{"total":4,"application":1,"infrastructure":2,"stopped":1},)"
       R"("lastFailure":{"time":"1970-01-01T00:00:01.500000Z","epoch":4,"generation":"2-4",)"
       R"("node":"b","cause":"ProcessSignal","machine":0,"rank":0,"signal":9,)"
       R"("message":"rank 0 died","stderr":"line\nline"},)"
       R"("history":[{"generation":"2-4","cause":"MachineLost","machine":2,)"
       R"("detected":"1970-01-01T00:00:01.500000Z","respawned":"1970-01-01T00:00:01.512000Z",)"
-      R"("firstStep":"1970-01-01T00:00:02Z","lostSteps":0}],)"
+      R"("firstStep":"1970-01-01T00:00:02Z","lostSteps":0,)"
+      R"("reason":"restarted on request of alice","code":"5f1e"}],)"
       R"("ledger":{"since":"1970-01-01T00:00:00Z","through":"1970-01-01T00:00:03Z",)"
       R"("elapsedMilliseconds":3000,"machineMilliseconds":{"Productive":9000,"StartUp":3000},)"
       R"("lostTo":{"MachineLost":3000},"goodput":"75.0%","furthestStep":1200,"settled":"2-4",)"
@@ -205,6 +222,10 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("withoutQuota":"6","since":"1970-01-01T00:00:01Z",)"
       R"("reason":"machine 6 found no node"},)"
       R"("podGroup":{"name":"gpt-e1","gang":"Coscheduling"},)"
+      R"("restart":{"id":"a","reason":"new rate","requestedBy":"alice","atCommit":true,)"
+      R"("attempt":1,"asked":"1970-01-01T01:00:00Z","done":"1970-01-01T02:00:00Z"},)"
+      R"("code":{"digest":"5f1e","files":2,"by":"alice","since":"1970-01-01T01:00:00Z",)"
+      R"("generation":"1-2"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
       R"("started":"1970-01-01T00:00:01.001000Z","firstStep":"1970-01-01T00:00:01.002000Z",)"
       R"("finished":"1970-01-01T00:00:09Z"}})");

@@ -12,7 +12,7 @@ from crd.schema import ONLY_NEW, RULES, rule
 
 # All other fields can change only while the job is suspended and has no pods.
 ALWAYS_MUTABLE = ["suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
-                  "ttlSecondsAfterFinished", "spareMachines"]
+                  "ttlSecondsAfterFinished", "spareMachines", "restartRequest"]
 NEVER_MUTABLE = ["processesPerMachine"]  # its own rule says so
 
 _COLUMNS = [

@@ -37,6 +37,8 @@ CLASSES = {
     "status.ledger.open": "OpenLedger",
     "status.preflight.slow[]": "SlowMachine",
     "status.progress.metrics[]": "Metric",
+    "status.restart": "LastRestart",
+    "status.code": "SyncedCode",
     "status.elastic.silent[]": "SilentAttempt",
 }
 METADATA = [

@@ -252,6 +252,15 @@ def _time_and_logs():
 def _life():
     return {
         "suspend": boolean("true stops the job and keeps its checkpoints."),
+        "restartRequest": struct(
+            "Asks for a new generation, uncharged. kubectl lockstep restart writes it.", {
+                "id": text("Names the request. A new id is a new request.",
+                           rule("self.size() > 0", "is missing; write a new id for each request, "
+                                "as in the time of the request")),
+                "reason": text("Why, for history and events."),
+                "requestedBy": text("Who asks, as the client says. Nothing proves it."),
+                "atCommit": boolean("true waits until the program commits a checkpoint."),
+            }, required=["id"]),
         "activeDeadlineSeconds": integer("How long the job may run. 0: no limit."),
         "ttlSecondsAfterFinished": integer("Seconds until a finished job is deleted. Absent: "
                                            "never."),

@@ -64,6 +64,9 @@ def _history():
                        "lostSteps": integer("Steps to repeat: from the first reported step of the "
                                             "next generation to the furthest of this one.", 0,
                                             None),
+                       "reason": _words("Who asked for its end and why, if it was restarted on "
+                                        "request."),
+                       "code": _words("Digest of the code that it ran. Absent: not synced."),
                    }), most=10)
 
 
@@ -252,6 +255,24 @@ def _status():
                                    "pods until the queue grants it again.", 16384),
             "since": time("When the members were decided. A return of quota sets it anew."),
             "reason": _words("Why they were decided."),
+        }),
+        "restart": struct("The last restart that was requested.", {
+            "id": _words("The id of the request."),
+            "reason": _words("Why."),
+            "requestedBy": _words("Who asked, as the client said."),
+            "atCommit": boolean("It waits for a commit."),
+            "attempt": integer("Attempt of machine 0 that carries it out. 0: no gang was there.",
+                               0, None),
+            "asked": time("When it was recorded."),
+            "done": time("When a younger generation had begun, or was to begin next. Absent: it "
+                         "is not done."),
+        }),
+        "code": struct("The code in the ranks' folder.", {
+            "digest": _words("Digest of the manifest of its files."),
+            "files": integer("Number of its files.", 0, None),
+            "by": _words("Who synced it."),
+            "since": time("When it was put there."),
+            "generation": _words("The first generation that runs it. Absent: the next one."),
         }),
         "podGroup": struct("The PodGroup by which a scheduler places the pods together.", {
             "name": _words("Name of the PodGroup."),

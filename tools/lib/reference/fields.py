@@ -23,7 +23,8 @@ EXPLAINED = {
     "failurePolicy.machineLostAfter": "../operate/operations.md#when-a-node-dies",
     "failurePolicy.stragglers": "#stragglers", "checkpoint": "../guides/checkpoints.md",
     "checkpoint.claim": "../guides/checkpoints.md#the-volume", "successPolicy": "#success",
-    "roles": "#roles", "health.startTimeout": "#start-timeout", "health.hangTimeout": "#hangs",
+    "restartRequest": "#restart-on-request", "roles": "#roles",
+    "health.startTimeout": "#start-timeout", "health.hangTimeout": "#hangs",
     "preflight": "#preflight", "managedBy": "../guides/queues.md#on-another-cluster",
     "trainer.device": "#trainer-on-gpus", "trainer.recovery": "#trainer-recovery",
     "trainer.parallel.pipeline": "../internals/trainer.md#pipelines",
@@ -39,7 +40,8 @@ IN_STATUS = {
     "preflight": "trainingjob.md#preflight",
     "elastic.withoutQuota": "../guides/queues.md#elastic-size-and-quota",
     "elastic.silent": "trainingjob.md#elastic-size", "epoch": "../internals/architecture.md",
-    "state": "events.md#states",
+    "state": "events.md#states", "restart": "trainingjob.md#restart-on-request",
+    "code": "../guides/sync.md",
 }
 BETWEEN = re.compile(r"^must (?:be (0s) \(off\) or )?lie between (\S+) and (\S+)$")
 AT_MOST = re.compile(r"^must be at most (\d\S*)$")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import calendar
 import contextlib
+import getpass
 import json
 import queue
 import re
 import threading
 import time
+import uuid
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, cast
 
@@ -201,6 +203,14 @@ class ClusterRun(Run):
         """Continues the job from its last checkpoint, once it has machines again."""
         self._change({"suspend": False})
 
+    def restart(self, reason: str = "", at_commit: bool = False) -> None:
+        """Asks for a new generation on the same pods; see Run.restart."""
+        if self._read()["spec"].get("suspend"):
+            raise Unsupported(f"job {self.name} is suspended; resume() starts it")
+        self._change({"restartRequest": {  # what is None is removed: no earlier reason stays
+            "id": uuid.uuid4().hex, "reason": reason or None, "requestedBy": _user(),
+            "atCommit": at_commit or None}})
+
     def scale(self, machines: int) -> None:
         """Changes how many machines the job has. The gang restarts from its last checkpoint."""
         self._change({"numMachines": machines})
@@ -210,7 +220,7 @@ class ClusterRun(Run):
         state = _status_of(found).state
         if state in ENDED:
             raise Unsupported(f"job {self.name} has ended ({state})")
-        changed = {**found, "spec": {**found["spec"], **spec}}
+        changed = {**found, "spec": _merged(found["spec"], spec)}
         with contextlib.suppress(MissingProgram):  # as `lockstep scale` does
             Job.from_manifest(changed, strict=False).validate("cluster")
         version = {"uid": self.uid, "resourceVersion": found["metadata"]["resourceVersion"]}
@@ -227,6 +237,20 @@ class ClusterRun(Run):
                 time.sleep(deadline.left(0.2))
         while self._api.has_pods(self.name, self.uid):
             time.sleep(deadline.left(0.5))
+
+
+def _merged(old: Dict[str, Any], change: Dict[str, Any]) -> Dict[str, Any]:
+    """What a JSON merge patch makes of it (RFC 7386)."""
+    merged = dict(old)
+    for name, value in change.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            inner = merged.get(name)
+            merged[name] = _merged(inner if isinstance(inner, dict) else {}, value)
+        else:
+            merged[name] = value
+    return merged
 
 
 class _NoAnswer(ClusterError):
@@ -494,6 +518,13 @@ class _Api:
             events.append(Event(each.message or "", each.reason or "", at.isoformat() if at else "",
                                 each.type == "Warning"))
         return sorted(events, key=lambda event: event.time)
+
+
+def _user() -> Optional[str]:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in many containers
+        return None
 
 
 def _http_error() -> Any:

@@ -367,6 +367,18 @@ class LocalRun(Run):
                               "resumed")
         self._begin()
 
+    def restart(self, reason: str = "", at_commit: bool = False) -> None:
+        """Starts a new generation; see Run.restart."""
+        if self._poll():
+            raise Unsupported(f"job {self.name} has ended")
+        command = [program.find(), "restart", "--pid", str(self._process.pid), "--reason", reason]
+        done = subprocess.run(command + ["--at-commit"] * at_commit, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                              errors="replace", timeout=_KILL_SECONDS, check=False)
+        if done.returncode != 0:
+            words = done.stderr.strip().partition(_OWN)[2] or done.stderr.strip()
+            raise Unsupported(f"job {self.name} is not restarted: {words}")
+
     def scale(self, machines: int) -> None:
         """Not on this computer: raises Unsupported."""
         raise Unsupported("a run on this computer keeps its number of machines; suspend it, and "

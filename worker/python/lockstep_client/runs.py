@@ -121,6 +121,15 @@ class Run(abc.ABC):
         """Continues a suspended job from its last checkpoint."""
 
     @abc.abstractmethod
+    def restart(self, reason: str = "", at_commit: bool = False) -> None:
+        """Asks for a new generation: all ranks stop and start again on the machines they have.
+
+        It costs no budget and has no backoff. reason: for the history, at most 256 bytes.
+        at_commit: wait until the program commits a checkpoint, so that no step is done again.
+        Returns once the request is recorded. Raises Unsupported if the job has ended or stops.
+        """
+
+    @abc.abstractmethod
     def scale(self, machines: int) -> None:
         """Changes how many machines the job has."""
 

@@ -27,6 +27,7 @@ __all__ = [
     "Placement",
     "Preflight",
     "ResourcesPerProcess",
+    "RestartRequest",
     "Role",
     "Scheduling",
     "Topology",
@@ -506,6 +507,23 @@ class Logs(Record):
 
 
 @dataclass(repr=False)
+class RestartRequest(Record):
+    """Asks for a new generation, uncharged. kubectl lockstep restart writes it."""
+
+    id: str = field(metadata=of("id"))
+    """Names the request. A new id is a new request."""
+
+    reason: Optional[str] = field(default=None, metadata=of("reason"))
+    """Why, for history and events."""
+
+    requested_by: Optional[str] = field(default=None, metadata=of("requestedBy"))
+    """Who asks, as the client says. Nothing proves it."""
+
+    at_commit: Optional[bool] = field(default=None, metadata=of("atCommit"))
+    """true waits until the program commits a checkpoint. Default: false."""
+
+
+@dataclass(repr=False)
 class Role(Record):
     """Names for ranks that do different work, in order of rank. The first role has ranks 0 to count
     - 1."""
@@ -669,6 +687,9 @@ class JobFields(Record):
 
     suspend: Optional[bool] = field(default=None, metadata=of("suspend"))
     """true stops the job and keeps its checkpoints. Default: false."""
+
+    restart_request: Optional[RestartRequest] = field(default=None, metadata=of("restartRequest"))
+    """Asks for a new generation, uncharged. kubectl lockstep restart writes it."""
 
     active_deadline_seconds: Optional[int] = field(
         default=None, metadata=of("activeDeadlineSeconds", minimum=0, maximum=2147483647)

@@ -17,6 +17,7 @@ __all__ = [
     "Counters",
     "Elastic",
     "LastFailure",
+    "LastRestart",
     "Ledger",
     "MachineCounts",
     "MachineStatus",
@@ -33,6 +34,7 @@ __all__ = [
     "SilentAttempt",
     "SlowMachine",
     "Status",
+    "SyncedCode",
     "Timings",
     "Verdict",
 ]
@@ -305,6 +307,12 @@ class PastGeneration(Record):
     """Steps to repeat: from the first reported step of the next generation to the furthest of this
     one."""
 
+    reason: Optional[str] = field(default=None, metadata=of("reason"))
+    """Who asked for its end and why, if it was restarted on request."""
+
+    code: Optional[str] = field(default=None, metadata=of("code"))
+    """Digest of the code that it ran. Absent: not synced."""
+
 
 @dataclass(repr=False)
 class OpenLedger(Record):
@@ -539,6 +547,56 @@ class Elastic(Record):
 
 
 @dataclass(repr=False)
+class LastRestart(Record):
+    """The last restart that was requested."""
+
+    _checked: ClassVar[bool] = False
+
+    id: Optional[str] = field(default=None, metadata=of("id"))
+    """The id of the request."""
+
+    reason: Optional[str] = field(default=None, metadata=of("reason"))
+    """Why."""
+
+    requested_by: Optional[str] = field(default=None, metadata=of("requestedBy"))
+    """Who asked, as the client said."""
+
+    at_commit: Optional[bool] = field(default=None, metadata=of("atCommit"))
+    """It waits for a commit."""
+
+    attempt: Optional[int] = field(default=None, metadata=of("attempt"))
+    """Attempt of machine 0 that carries it out. 0: no gang was there."""
+
+    asked: Optional[str] = field(default=None, metadata=of("asked"))
+    """When it was recorded."""
+
+    done: Optional[str] = field(default=None, metadata=of("done"))
+    """When a younger generation had begun, or was to begin next. Absent: it is not done."""
+
+
+@dataclass(repr=False)
+class SyncedCode(Record):
+    """The code in the ranks' folder."""
+
+    _checked: ClassVar[bool] = False
+
+    digest: Optional[str] = field(default=None, metadata=of("digest"))
+    """Digest of the manifest of its files."""
+
+    files: Optional[int] = field(default=None, metadata=of("files"))
+    """Number of its files."""
+
+    by: Optional[str] = field(default=None, metadata=of("by"))
+    """Who synced it."""
+
+    since: Optional[str] = field(default=None, metadata=of("since"))
+    """When it was put there."""
+
+    generation: Optional[str] = field(default=None, metadata=of("generation"))
+    """The first generation that runs it. Absent: the next one."""
+
+
+@dataclass(repr=False)
 class PodGroup(Record):
     """The PodGroup by which a scheduler places the pods together."""
 
@@ -676,6 +734,12 @@ class Status(Record):
 
     elastic: Optional[Elastic] = field(default=None, metadata=of("elastic"))
     """The members of an elastic gang."""
+
+    restart: Optional[LastRestart] = field(default=None, metadata=of("restart"))
+    """The last restart that was requested."""
+
+    code: Optional[SyncedCode] = field(default=None, metadata=of("code"))
+    """The code in the ranks' folder."""
 
     pod_group: Optional[PodGroup] = field(default=None, metadata=of("podGroup"))
     """The PodGroup by which a scheduler places the pods together."""

@@ -25,6 +25,10 @@ def test_a_job_is_submitted_suspended_resumed_and_succeeds(kubelet, there, tmp_p
     run = lockstep.submit(job(UNTIL.format(gate=gate)), **there)
     wait_until(lambda: run.state == "Running", lambda: repr(run.status), PATIENCE)
     assert "job gpt: Running, 2/2 machines" in repr(run)
+    run.restart(reason="from Python")
+    wait_until(lambda: run.status.restart and run.status.restart.done, lambda: repr(run.status),
+               PATIENCE)
+    assert run.status.history[-1].reason.endswith(": from Python")
     run.suspend()
     wait_until(lambda: run.state == "Suspended", lambda: repr(run.status), PATIENCE)
     gate.touch()

@@ -191,6 +191,20 @@ def test_two_readers_of_logs_share_one_thread(gate):
         asyncio.run(main(run))
 
 
+def test_a_restart_begins_a_new_generation_and_costs_nothing(gate):
+    says = 'import os; print("in", os.environ["LOCKSTEP_GENERATION"], flush=True)'
+    with lockstep.run(job(until(gate, says)), echo=False) as run:
+        wait_until(lambda: sum(" in 1-1" in line for line in run.logs()) == 4, lambda: list(run.logs()))
+        run.restart(reason="from Python")
+        wait_until(lambda: sum(" in 1-2" in line for line in run.logs()) == 4, lambda: list(run.logs()))
+        gate.touch()
+        status = run.wait(timeout=60)
+        with pytest.raises(lockstep.Unsupported, match="has ended"):
+            run.restart()
+    assert status.restarts.stopped == 1 and status.restarts.application == 0
+    assert status.history[0].reason.endswith(": from Python")
+
+
 def test_a_suspended_job_is_resumed_in_a_new_run(gate):
     with lockstep.run(job(until(gate)), echo=False) as run:
         next(run.logs(follow=True, timeout=60))

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""`lockstep run --sync`: from the write of an edited file to the first step of the new code on rank 0.
+
+Ranks train a small model under torch's DistributedDataParallel over Gloo, with warm interpreters
+unless --prestart says otherwise. The floor is `lockstep restart` in the same run: the same restart
+without an edit. Each measurement begins once all interpreters wait again.
+"""
+
+import argparse
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from _bench import LOCKSTEP, ROOT, Shape, emit, now, quantile, spread
+
+TRAIN = """\
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import lockstep
+import model as mine
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+net = DistributedDataParallel(mine.build())
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(1, 1_000_000):
+    x = torch.randn(64, 64)
+    loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 1 and dist.get_rank() == 0:
+        at = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        print(f"FIRST {at} {mine.VERSION} {lockstep.generation()}", flush=True)
+    lockstep.report(step=step, loss=loss.item())
+    time.sleep(0.02)
+"""
+MODEL = """\
+import torch
+
+VERSION = {version}
+
+
+def build():
+    return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+"""
+PATIENCE = 120
+
+
+class SyncedRun:
+    def __init__(self, folder, shape, prestart, python):
+        self.code, self._status = folder / "code", folder / "status.json"
+        self._name = f"sync-{os.getpid()}"
+        self._world = shape.world if prestart != "Never" else 0
+        self.code.mkdir()
+        subprocess.run(["git", "init", "-q", str(self.code)], check=True)
+        (self.code / "train.py").write_text(TRAIN)
+        self.edit(1)
+        self._lines = queue.Queue()
+        self._log = (folder / "log").open("w+")
+        self.process = subprocess.Popen(
+            [str(word) for word in (
+                LOCKSTEP, "run", "-m", shape.machines, "-p", shape.processes, "--name", self._name,
+                "--prestart", prestart, "--no-hints", f"--sync={self.code}", "--status",
+                self._status, "--", python, "-u", "train.py")],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "worker/python")},
+            stdout=subprocess.PIPE, stderr=self._log, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            found = re.search(r"FIRST (\d+) (\d+) (\S+)", line)
+            if found:
+                self._lines.put((int(found[1]), int(found[2]), found[3]))
+
+    def edit(self, version):
+        (self.code / "model.py").write_text(MODEL.format(version=version))
+
+    def restart(self):
+        subprocess.run([LOCKSTEP, "restart", self._name], check=True, stdout=subprocess.DEVNULL)
+
+    def first_step(self, version):
+        """When rank 0 did its first step in the next generation."""
+        at, ran, _ = self._lines.get(timeout=PATIENCE)
+        if ran != version:
+            sys.exit(f"version {ran} ran, not {version}")
+        return at
+
+    def await_spares(self):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                status = json.loads(self._status.read_text())
+            except (OSError, ValueError):
+                status = {}
+            if status.get("prestart", {}).get("ready", 0) >= self._world:
+                return time.sleep(1)  # the status is at most half a second old
+            time.sleep(0.1)
+        sys.exit("the interpreters were not ready in time")
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(PATIENCE)
+        self._log.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", type=Shape.parse, default=Shape(2, 2))
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--prestart", default="Always")
+    parser.add_argument("--python", default="/usr/bin/python3", help="has torch")
+    arguments = parser.parse_args()
+    edits, restarts = [], []
+    with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+        run = SyncedRun(Path(folder), arguments.shape, arguments.prestart, arguments.python)
+        try:
+            run.first_step(1)
+            for version in range(2, arguments.samples + 2):
+                run.await_spares()
+                began = now()
+                run.edit(version)
+                edits.append((run.first_step(version) - began) / 1e6)
+                if version % 5 == 0:
+                    run.await_spares()
+                    began = now()
+                    run.restart()
+                    restarts.append((run.first_step(version) - began) / 1e6)
+        finally:
+            run.end()
+    bare = spread(restarts)
+    emit("sync", "restart", shape=str(arguments.shape), prestart=arguments.prestart, unit="ms", **bare)
+    ours = spread(edits)
+    emit("sync", "edit", shape=str(arguments.shape), prestart=arguments.prestart, unit="ms", **ours,
+         p95=round(quantile(edits, 0.95), 3), ratioToFloor=round(ours["p50"] / bare["p50"], 2))
+
+
+if __name__ == "__main__":
+    main()

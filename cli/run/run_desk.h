@@ -1,0 +1,58 @@
+// RunDesk: where other commands of the same user ask a `lockstep run` for something: a socket in
+// its folder, which is shut to other users. One line of JSON is asked, one is answered. Bounded:
+// connections, bytes of a line, 5 s for a question to come. One thread.
+#ifndef LOCKSTEP_CLI_RUN_RUN_DESK_H_
+#define LOCKSTEP_CLI_RUN_RUN_DESK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/event_loop.h"
+#include "base/net/acceptor.h"
+#include "base/net/connection.h"
+#include "base/result.h"
+#include "base/text/json.h"
+#include "base/text/line_buffer.h"
+
+namespace lockstep::cli {
+
+// The socket in the run's folder.
+std::string RunSocket(const std::string& folder);
+
+class RunDesk {
+ public:
+  // An error is answered as {"error": "..."}.
+  using Handler = std::function<Result<Json>(const Json& question)>;
+
+  RunDesk(EventLoop* loop, Handler handler);
+  RunDesk(const RunDesk&) = delete;
+  RunDesk& operator=(const RunDesk&) = delete;
+
+  lockstep::Status Open(const std::string& folder);
+
+ private:
+  struct Client {
+    std::unique_ptr<Connection> connection;
+    LineBuffer lines;
+  };
+
+  void OnAccept(UniqueFd socket);
+  void OnData(uint64_t id, std::string_view data);
+
+  EventLoop* loop_;
+  Handler handler_;
+  Acceptor acceptor_;
+  std::map<uint64_t, Client> clients_;
+  uint64_t last_client_ = 0;
+};
+
+// Asks the run in this folder, for up to 10 s. The error that it answers is this one's.
+Result<Json> AskRun(const std::string& folder, const Json& question);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_RUN_DESK_H_
