@@ -37,8 +37,8 @@ def test_a_job_is_submitted_suspended_resumed_and_succeeds(kubelet, there, tmp_p
     same.resume()
     status = run.wait(timeout=PATIENCE)
     assert status.state == "Succeeded" and status.verdict.exit_code == 0
-    reasons = [event.reason for event in run.events()]
-    assert "Resumed" in reasons and "Succeeded" in reasons, reasons
+    wait_until(lambda: {"Resumed", "Succeeded"} <= {event.reason for event in run.events()},
+               lambda: str(run.events()), PATIENCE)
     with pytest.raises(lockstep.Unsupported, match="has ended"):
         run.suspend()
     run.delete(timeout=PATIENCE)

@@ -6,7 +6,7 @@ from documents import a_command, a_trainer, job
 from validators import Verdict, errors_of
 
 ALWAYS = {"suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
-          "ttlSecondsAfterFinished", "spareMachines"}
+          "ttlSecondsAfterFinished", "spareMachines", "restartRequest"}
 NEVER = {"processesPerMachine"}
 CHANGES = {
     "numMachines": 2, "processesPerMachine": 2, "image": "other", "command": ["other"],
@@ -24,6 +24,7 @@ CHANGES = {
     "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
     "health": {"hangTimeout": "1m"}, "logs": {"format": "Json"}, "suspend": True,
+    "restartRequest": {"id": "other"},
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
     "priorityClassName": "other", "schedulerName": "other", "managedBy": "other.dev/operator",
 }
