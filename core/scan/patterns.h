@@ -1,5 +1,5 @@
 // The spellings of progress that are known: RE2 patterns with the groups step, total, epoch and
-// epochs, compiled once for a process. docs/guides/progress.md lists the styles.
+// epochs, compiled once for a process.
 #ifndef LOCKSTEP_CORE_SCAN_PATTERNS_H_
 #define LOCKSTEP_CORE_SCAN_PATTERNS_H_
 
