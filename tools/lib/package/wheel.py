@@ -132,11 +132,11 @@ def record(name, files):
 def archive(files):
     """A zip file of (path, bytes, mode), with one date for all, so that its bytes repeat."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path, data, mode in files:
             info = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
             info.create_system = 3  # Unix: the mode counts
             info.external_attr = (0o100000 | mode) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
-            zipped.writestr(info, data)
+            zipped.writestr(info, data, compresslevel=9)  # else an entry has zlib's default
     return out.getvalue()

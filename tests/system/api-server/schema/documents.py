@@ -60,7 +60,6 @@ _COMPANY = {
     "spec.placement.topologyLevels[]": {"topologyKey": "a"},
     "spec.topology.map[]": {"cpus": "0"},
     "spec.topology.map[].memory": {"cpus": "0"},
-    "spec.restartRequest": {"id": "a"},
     "spec.restartRequest.reason": {"id": "a"},
     "spec.restartRequest.requestedBy": {"id": "a"},
     "spec.restartRequest.atCommit": {"id": "a"},
@@ -189,6 +188,8 @@ def _right(path, schema):
         return {"spec": {"hostNetwork": True}}
     if path == "spec.trainer.modelShape":
         return dict(_SIZES)
+    if path == "spec.restartRequest":
+        return {"id": "a"}
     if "enum" in schema:
         return schema["enum"][-1]
     if _is_duration(path, schema):

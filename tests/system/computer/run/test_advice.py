@@ -55,6 +55,8 @@ OF_VALIDATE = [
      spec({"processesPerMachine": 4})),
     ("write processesPerMachine", spec({"nproc_per_node": 4}), spec({"processesPerMachine": 4})),
     ("write numMachines", spec({"nnodes": 2}), spec({"numMachines": 2})),
+    ("write a new id for each request", spec({"restartRequest": {"id": ""}}),
+     spec({"restartRequest": {"id": "2026-11-29T10:00:00Z"}})),
     ("write it into spec.env", spec({"mixed_precision": "bf16"}),
      spec({"env": [{"name": "ACCELERATE_MIXED_PRECISION", "value": "bf16"}]})),
     ('is missing; write "', without("kind"), JOB),
