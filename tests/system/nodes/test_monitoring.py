@@ -7,9 +7,9 @@ from panels import check_panels
 from prometheus import Prometheus
 from waiting import wait_until
 
-# No GPU, no CPU limit, and no second NUMA node.
+# No GPU, no CPU limit, no second NUMA node, no RDMA port, and no rank that restarts alone.
 NOT_HERE = ("DCGM_", "lockstep_cpu_throttled_seconds_total", "lockstep_rank_numa_memory_bytes",
-            'name="mfu"')
+            'name="mfu"', "increase(lockstep_rank_restarts_total", "lockstep_machine_rdma_")
 
 
 def test_every_dashboard_panel_shows_data(site, tmp_path):
