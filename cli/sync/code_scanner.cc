@@ -88,7 +88,7 @@ std::vector<CodeScanner::Named> CodeScanner::NamesWithoutGit() const {
     folders.pop_back();
     ForEachEntry(folder_ + "/" + below, [&](const fs::directory_entry& entry) {
       const std::string name = entry.path().filename().string();
-      const std::string path = below.empty() ? name : below + "/" + name;
+      const std::string path = (fs::path(below) / name).string();
       std::error_code error;
       const bool is_folder = entry.symlink_status(error).type() == fs::file_type::directory;
       if (IsNeverCode(name) || rules.Ignores(path, is_folder) || IsWithout(path)) return;
@@ -191,7 +191,8 @@ Result<CodeScan> CodeScanner::Scan() {
                              MebiBytes(kMaxCodeFile) + "; ignore it in .gitignore or " +
                              kIgnoreFile);
     }
-    if (!error && (bytes += size) > kMaxCodeBytes) {
+    if (!error) bytes += size;
+    if (bytes > kMaxCodeBytes) {
       return Error::TooLarge("the code in " + folder_ + " has over " + MebiBytes(kMaxCodeBytes) +
                              "; ignore some in .gitignore or " + kIgnoreFile);
     }

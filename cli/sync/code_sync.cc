@@ -63,8 +63,9 @@ Status RunInTree(core::Spec* spec, const CodeSync& sync, const std::string& here
     for (const std::string& word : *words) {
       if (!IsBelow(word, folder) || word == folder) continue;
       if (!sync.applied().files.contains(word.substr(folder.size() + 1))) continue;
-      return Error::Invalid("--sync: " + word + " would run the original; name it relative to " +
-                            folder);
+      std::string reason = "--sync: ";
+      reason.append(word).append(" would run the original; name it relative to ").append(folder);
+      return Error::Invalid(reason);
     }
   }
   const std::string& asked = spec->working_dir.empty() ? here : spec->working_dir;

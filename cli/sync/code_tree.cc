@@ -140,7 +140,7 @@ Status CodeTree::Link() {
     Status status;
     ForEachEntry(there, [&](const fs::directory_entry& entry) {
       const std::string name = entry.path().filename().string();
-      const std::string path = below.empty() ? name : below + "/" + name;
+      const std::string path = (fs::path(below) / name).string();
       std::error_code none;
       if (IsNeverCode(name) || manifest_.files.contains(path) || folders.contains(path)) return;
       if (fs::exists(fs::symlink_status(here / name, none))) return;

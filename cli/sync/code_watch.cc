@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,9 @@ CodeWatch::~CodeWatch() { loop_->Unwatch(fd_.get()); }
 
 Status CodeWatch::Watch(const std::string& top, const std::set<std::string>& folders) {
   std::set<std::string> wanted;
-  for (const std::string& below : folders) wanted.insert(below.empty() ? top : top + "/" + below);
+  for (const std::string& below : folders) {
+    wanted.insert(below.empty() ? top : (std::filesystem::path(top) / below).string());
+  }
   for (auto watch = watches_.begin(); watch != watches_.end();) {
     if (wanted.contains(watch->first)) {
       ++watch;

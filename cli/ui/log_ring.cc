@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <ranges>
 #include <utility>
 
 #include "core/text/limited_text.h"
@@ -95,8 +96,8 @@ OrderedJson LogRing::Answer(std::optional<uint32_t> rank, uint64_t after) const 
   if (!rank && after < last_) gone = last_ - after - wanted;
   if (rank && after == 0 && ranks_.contains(*rank)) gone = ranks_.at(*rank).added - wanted;
   OrderedJson lines = OrderedJson::array();
-  for (auto line = taken.rbegin(); line != taken.rend(); ++line) {
-    lines.push_back(LineJson(line->first, *line->second));
+  for (const auto& [number, line] : std::views::reverse(taken)) {
+    lines.push_back(LineJson(number, *line));
   }
   return {{"next", last_}, {"skipped", gone + wanted - taken.size()}, {"lines", std::move(lines)}};
 }

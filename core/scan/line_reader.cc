@@ -240,7 +240,10 @@ LossSaid FindLoss(std::string_view line) {
     const bool plain_word = has_word && [&] {
       const size_t end_of_word = words.size() - 1;
       size_t begin_of_word = end_of_word;
-      while (begin_of_word > 0 && IsWord(words[begin_of_word - 1])) --begin_of_word;
+      while (begin_of_word > 0) {
+        if (!IsWord(words[begin_of_word - 1])) break;
+        --begin_of_word;
+      }
       const std::string_view word = words.substr(begin_of_word, end_of_word - begin_of_word);
       static constexpr std::string_view kPart[] = {
           "function", "surrogate", "policy", "value", "aux", "auxiliary", "balancing",

@@ -248,7 +248,7 @@ void ProgressScanner::TakeContext(const LineSaid& said, std::string_view line) {
     line_epochs_ = context.epochs;
   }
   if (context.evaluation) OnEvaluation(line);
-  if (context.table_header && !(said.reading && said.reading->shape->kind != ShapeKind::kEpoch)) {
+  if (context.table_header && (!said.reading || said.reading->shape->kind == ShapeKind::kEpoch)) {
     TakeHeader(line);
   }
 }

@@ -38,8 +38,10 @@ TEST(TryLogTest, SaysThatNothingIsFound) {
 TEST(TryLogTest, TakesRanksApartThatARunPrintsTogether) {
   TryLog log;
   for (int i = 1; i < 4; ++i) {
-    const std::string step = std::to_string(i * 10);
-    log.Feed("[m0 r1] step " + step + "0 loss 2.5\n[m0 r0] step " + step + " loss 2.4\n");
+    std::string lines = "[m0 r1] step ";
+    lines.append(std::to_string(i * 100)).append(" loss 2.5\n[m0 r0] step ");
+    lines.append(std::to_string(i * 10)).append(" loss 2.4\n");
+    log.Feed(lines);
   }
   log.Finish();
   EXPECT_THAT(log.Text("run.log"), AllOf(HasSubstr("shown is rank 0"), HasSubstr("step    30\n")));

@@ -6,8 +6,6 @@
 namespace lockstep::cli::view_test {
 namespace {
 
-using ::testing::ElementsAre;
-
 constexpr Time kBegan = hours(1);
 constexpr Time kBorn = kBegan + milliseconds(100);
 

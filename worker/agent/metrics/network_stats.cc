@@ -54,13 +54,14 @@ std::vector<LinkBytes> ReadRdmaPorts(const std::string& root) {
   std::vector<LinkBytes> found;
   const std::string adapters = root + "/sys/class/infiniband";
   for (const std::string& adapter : NamesIn(adapters)) {
-    const std::string ports = adapters + "/" + adapter + "/ports";
-    for (const std::string& port : NamesIn(ports)) {
-      const std::string counters = ports + "/" + port + "/counters/";
-      const auto received = CounterOf(counters + "port_rcv_data");
-      const auto sent = CounterOf(counters + "port_xmit_data");
+    const std::filesystem::path ports = std::filesystem::path(adapters) / adapter / "ports";
+    for (const std::string& port : NamesIn(ports.string())) {
+      const std::filesystem::path counters = ports / port / "counters";
+      const auto received = CounterOf((counters / "port_rcv_data").string());
+      const auto sent = CounterOf((counters / "port_xmit_data").string());
       if (!received || !sent || found.size() == kMaxLinks) continue;
-      found.push_back({adapter + "/" + port, *received * kPortWord, *sent * kPortWord});
+      found.push_back({(std::filesystem::path(adapter) / port).string(), *received * kPortWord,
+                       *sent * kPortWord});
     }
   }
   return found;
