@@ -238,13 +238,8 @@ LossSaid FindLoss(std::string_view line) {
     const bool has_word = !words.empty() && words.back() == ' ' && words.size() > 1 &&
                           std::isalpha(static_cast<unsigned char>(words[words.size() - 2])) != 0;
     const bool plain_word = has_word && [&] {
-      const size_t end_of_word = words.size() - 1;
-      size_t begin_of_word = end_of_word;
-      while (begin_of_word > 0) {
-        if (!IsWord(words[begin_of_word - 1])) break;
-        --begin_of_word;
-      }
-      const std::string_view word = words.substr(begin_of_word, end_of_word - begin_of_word);
+      const auto begin = std::find_if_not(words.rbegin() + 1, words.rend(), IsWord).base();
+      const std::string_view word(begin, words.end() - 1);
       static constexpr std::string_view kPart[] = {
           "function", "surrogate", "policy", "value", "aux", "auxiliary", "balancing",
           "entropy",  "kl",        "mtp",    "z",     "d",   "g"};  // the last two of a GAN
