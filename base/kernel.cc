@@ -18,10 +18,11 @@ constexpr std::pair<int, int> kOldest{5, 11};
 
 // "5.10.0-30-amd64" is {5, 10}; {0, 0} if it is no such text.
 std::pair<int, int> MajorAndMinor(std::string_view release) {
-  const char* end = release.data() + release.size();
+  const char* begin = release.data();
+  const char* end = begin + release.size();
   int major = 0;
   int minor = 0;
-  const auto [dot, no_major] = std::from_chars(release.data(), end, major);
+  const auto [dot, no_major] = std::from_chars(begin, end, major);
   if (no_major != std::errc() || dot == end || *dot != '.') return {};
   const auto [rest, no_minor] = std::from_chars(dot + 1, end, minor);
   return no_minor == std::errc() ? std::pair(major, minor) : std::pair(0, 0);
