@@ -21,8 +21,8 @@ class ProgressEvents {
   // Files are made in `folder`, with the folder, at the first step. "": nothing is written.
   explicit ProgressEvents(std::string folder) : folder_(std::move(folder)) {}
 
-  // What the gang tells of a generation; nothing new is nothing written. Returns what is to be
-  // said: "", or once that a file cannot be written. Later steps are tried again.
+  // Writes what `progress` of this generation adds to the files. Returns "", or once a message that
+  // a file cannot be written. The next step is written to it again.
   std::string Learn(WallTime now, core::Generation generation, const core::GangProgress& progress);
   // The job's last progress, which its agents may have left behind only at their end.
   std::string Finish(WallTime now, const core::JobProgress& progress);

@@ -1,4 +1,4 @@
-// PageServer: the page of one gang on a loopback port, for whoever holds its token. Read only.
+// PageServer: serves the page of one gang on a loopback port. A request needs the token. Read only.
 //
 //   PageServer server(loop, {.html = ..., .csp = ...}, {.version = ..., .view = ...});
 //   if (Status status = server.Listen(0); !status.ok()) ...

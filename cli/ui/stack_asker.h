@@ -1,6 +1,6 @@
 // StackAsker: asks this run's own agents where their ranks stand (lockstep-agent --evidence
-// FOLDER), on the event loop, so that no answer is waited for. One question is under way at a time;
-// whoever asks meanwhile gets its answer. Bounded: kAtOnce programs, kPatience and kMostOfAnswer
+// FOLDER), on the event loop, so that nothing blocks. One question is under way at a time, and a
+// second caller gets the answer of the first. Bounded: kAtOnce programs, kPatience, kMostOfAnswer
 // for each. Destroying it kills the programs. An answer holds kMostOfEvidence bytes of stacks, a
 // share for each of its ranks.
 #ifndef LOCKSTEP_CLI_UI_STACK_ASKER_H_

@@ -244,7 +244,7 @@ void View::WriteGenerations(Time now) {
   const std::optional<Time> until = live() ? std::optional(now) : ended_;
   for (size_t i = generations_dropped_; i < all; ++i) {
     const size_t place = i - generations_dropped_;
-    // Those before what machine 0 still tells of never change.
+    // Generations older than those that machine 0 still reports never change.
     if (place < generations_.size() && i + kMayChange < all) continue;
     std::string text = ToJson(ReportOf(*history_, i, began_, until));
     if (place == generations_.size()) generations_.emplace_back();

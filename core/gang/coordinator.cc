@@ -401,7 +401,7 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
   ++version_;
 }
 
-// It is no news that others wait for: whoever asks next gets it, or at once on one computer.
+// On one computer a watcher gets usage at once. On a cluster the next GET /status has it.
 void Coordinator::Handle(Time, Slot& slot, const UsageMessage& message) {
   slot.usage = message.usage;
   slot.usage.Saturate();

@@ -37,7 +37,7 @@ struct LineReading {
   std::optional<int64_t> epoch;
   std::optional<int64_t> epochs;
   std::string skeleton;  // equal for lines of one print statement
-  std::string other;     // the word that tells of something else than training
+  std::string other;     // the word that shows that the line is not about training
   LineFigures figures;
 };
 

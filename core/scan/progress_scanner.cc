@@ -162,7 +162,7 @@ struct ProgressScanner::Series {
   std::optional<int64_t> over;  // the epoch in which an evaluation began to count
   bool believed = false;
   bool learned = false;  // in an earlier life of the program
-  std::string other;     // it tells of something else
+  std::string other;     // the word that shows that the line is not about training
 
   int rank() const { return shape->rank + (has_loss ? 0 : kWithoutLoss); }
   bool finished() const { return total > 0 && reach >= total; }
@@ -401,7 +401,8 @@ void ProgressScanner::Note(const LineReading& reading, std::string_view line, st
 
 void ProgressScanner::TakeReading(LineReading reading, std::string_view line, bool below) {
   if (!reading.other.empty()) {
-    return Note(reading, line, "\"" + reading.other + "\" tells of something else than a step");
+    return Note(reading, line,
+                "\"" + reading.other + "\" marks a line that is not a training step");
   }
   const bool own = reading.shape->kind == ShapeKind::kUser;
   if (own && !reading.step && !reading.epoch) return TakeFigures(reading.figures);
@@ -464,7 +465,7 @@ ProgressScanner::Series* ProgressScanner::Open(const std::string& key, const Lin
   series->example = Cut(line);
   if (IsBar(reading.shape->kind)) {
     if (std::exchange(evaluation_ahead_, false)) {
-      series->other = "a line before it tells of an evaluation";
+      series->other = "an earlier line announces an evaluation";
     } else if (first_bar_ == nullptr) {
       first_bar_ = series.get();
     }

@@ -72,7 +72,7 @@ def begin_with(ignored):
 
 class Run:
     """One `lockstep run`, its report, and a mark in the environment of all that it starts. A shared one
-    is for several tests, and whoever started it ends it."""
+    serves several tests; the caller that started it must end it."""
 
     def __init__(self, folder, *arguments, variables=None, ignores=(), shared=False):
         if not shared:

@@ -153,7 +153,7 @@ TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
 
 // ---- hangTimeout without reports ----
 
-// What is said of it; "": nothing.
+// The message of the event; "" if there is none.
 std::string Unused(Scene& scene) {
   const Condition* said = core::FindCondition(scene.status().conditions, "HangSuspected");
   return said != nullptr && said->reason == "HangTimeoutUnused" ? said->message : "";

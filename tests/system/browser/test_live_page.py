@@ -210,7 +210,7 @@ def test_page_is_sent_with_a_policy_that_runs_its_one_script_alone(live, opened)
     assert any("Content Security Policy" in said for said in opened.complaints), opened.complaints
 
 
-# ---- after the end; the last of all, for it ends the run ----
+# ---- after the end: the last tests, because they end the run ----
 
 
 def test_page_outlives_its_run_and_its_report_is_served_and_saved(live, opened, open_page, tmp_path):
