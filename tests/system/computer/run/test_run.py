@@ -46,7 +46,7 @@ def test_killed_rank_restarts_and_job_succeeds(tmp_path):
 
 
 def test_repeated_crash_of_program_without_reports_says_nothing_of_steps_or_productivity(tmp_path):
-    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "exit 5")
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "sleep 1; exit 5")
     code, report, output = run.finish(patience=60)
     assert code == 5, output
     assert "ended twice in a row with exit code 5 within 60 s of the start" in output
