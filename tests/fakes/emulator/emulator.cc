@@ -9,11 +9,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define LOCKSTEP_ASAN 1
@@ -61,6 +61,10 @@ using trainer::gpu::Where;
 
 constexpr size_t kStack = size_t{128} * 1024;
 constexpr size_t kGuard = 4096;
+// Bytes between the tops of neighbours' stacks, and after how many it begins anew. At the same
+// offset within their pages, all tops would share one set of the processor's cache.
+constexpr size_t kStagger = 192;
+constexpr unsigned kStaggered = 61;
 constexpr unsigned kLanes = 32;
 
 std::map<std::string_view, HostKernel>& Kernels() {
@@ -69,6 +73,12 @@ std::map<std::string_view, HostKernel>& Kernels() {
 }
 
 Site SiteOf(const Where& where) { return {where.file_name(), where.line(), where.column()}; }
+
+// Pointers before names: lanes of a warp nearly always wait in the same line.
+bool Same(const Where& a, const Where& b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || SiteOf(a) == SiteOf(b));
+}
 
 // Where threads are switched to: their stacks, or the caller's of Run().
 struct Context {
@@ -98,6 +108,8 @@ class Stacks {
   Stacks& operator=(const Stacks&) = delete;
 
   char* Bottom(unsigned i) const { return memory_ + i * (kStack + kGuard) + kGuard; }
+  // Where thread i's stack begins to grow downwards.
+  char* Top(unsigned i) const { return Bottom(i) + kStack - i % kStaggered * kStagger; }
   unsigned count() const { return count_; }
 
  private:
@@ -123,10 +135,18 @@ void Land(const Copy& copy) {
 struct Thread {
   Context context;
   const char* operation = "its first line";
-  Site waits_at;
+  Where waits_at;
   bool done = false;
-  std::vector<Copy> issued;              // of no group yet
-  std::deque<std::vector<Copy>> groups;  // on their way
+  std::vector<Copy> copies;        // on their way, and then those of no group yet
+  std::vector<size_t> group_ends;  // in copies
+
+  void Reset() {
+    operation = "its first line";
+    waits_at = {};
+    done = false;
+    copies.clear();
+    group_ends.clear();
+  }
 };
 
 // What a warp's lanes hand each other in one exchange.
@@ -142,34 +162,84 @@ struct Warp {
   std::array<unsigned, kLanes> turns{};
 };
 
+// The threads that can go on, in the order in which they came.
+class ReadyQueue {
+ public:
+  void Clear() {
+    threads_.clear();
+    first_ = 0;
+  }
+  void Add(unsigned thread) { threads_.push_back(thread); }
+  size_t size() const { return threads_.size() - first_; }
+  unsigned Take(size_t i) {
+    const auto at = threads_.begin() + static_cast<std::ptrdiff_t>(first_ + i);
+    const unsigned thread = *at;
+    if (i > 0) {
+      threads_.erase(at);
+    } else if (++first_ == kMost) {
+      threads_.erase(threads_.begin(), threads_.begin() + kMost);
+      first_ = 0;
+    }
+    return thread;
+  }
+
+ private:
+  static constexpr size_t kMost = 1024;  // that were taken and are still in threads_
+
+  std::vector<unsigned> threads_;
+  size_t first_ = 0;  // of those that were not taken
+};
+
+// What every block needs anew. One is kept for all blocks that a thread of the host runs.
+struct Room {
+  std::unique_ptr<Stacks> stacks;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<unsigned> waiting;  // at the block's barrier
+  ReadyQueue ready;
+
+  void Reset(unsigned count) {
+    if (stacks == nullptr || stacks->count() < count) stacks = std::make_unique<Stacks>(count);
+    threads.resize(count);
+    for (Thread& thread : threads) thread.Reset();
+    warps.resize((count + kLanes - 1) / kLanes);
+    for (Warp& warp : warps) {
+      warp.waiting.clear();
+      warp.turns.fill(0);
+    }
+    waiting.clear();
+    ready.Clear();
+  }
+};
+
 class Block {
  public:
   Block(const HostKernel& kernel, const void* arguments, const LaunchShape& shape,
-        const Options& options, unsigned x, unsigned y, const Stacks& stacks, char* shared)
+        const Options& options, unsigned x, unsigned y, Room& room, char* shared)
       : x_(x),
         y_(y),
         shared_(shared),
         kernel_(kernel),
         arguments_(arguments),
         options_(options),
-        threads_(shape.threads),
-        warps_((shape.threads + kLanes - 1) / kLanes),
-        random_(options.seed + x * 7919 + y * 104729),
+        room_(room),
         left_(shape.threads) {
+    if (options.seed > 1) random_.seed(options.seed + x * 7919 + y * 104729);
+    room.Reset(shape.threads);
     std::memset(shared_, 0xff, shape.shared_bytes);  // NaN, in every type
     for (unsigned i = 0; i < shape.threads; ++i) {
 #ifdef LOCKSTEP_ASAN
       // The marks of Begin() and what it called last, which never return.
       constexpr size_t kLast = size_t{16} * 1024;
-      ASAN_UNPOISON_MEMORY_REGION(stacks.Bottom(i) + kStack - kLast, kLast);
+      ASAN_UNPOISON_MEMORY_REGION(room.stacks->Top(i) - kLast, kLast);
 #endif
       // As lockstep_switch leaves a stack: six registers and where to go on.
-      void** top = reinterpret_cast<void**>(stacks.Bottom(i) + kStack) - 2;
+      void** top = reinterpret_cast<void**>(room.stacks->Top(i)) - 2;
       top[0] = reinterpret_cast<void*>(&Block::Begin);
       top[1] = nullptr;
       std::fill_n(top - 6, 6, nullptr);
-      threads_[i].context = {static_cast<void*>(top - 6), stacks.Bottom(i), kStack};
-      ready_.push_back(i);
+      room.threads[i].context = {static_cast<void*>(top - 6), room.stacks->Bottom(i), kStack};
+      room.ready.Add(i);
     }
   }
 
@@ -196,8 +266,8 @@ class Block {
   static void Begin();
   bool Skips(const Where& where);
   void Note(const char* operation, const Where& where) {
-    threads_[current_].operation = operation;
-    threads_[current_].waits_at = SiteOf(where);
+    room_.threads[current_].operation = operation;
+    room_.threads[current_].waits_at = where;
   }
   void TakeNext();
   void Leave();
@@ -210,18 +280,17 @@ class Block {
   const HostKernel& kernel_;
   const void* const arguments_;
   const Options& options_;
-  std::vector<Thread> threads_;
-  std::vector<Warp> warps_;
-  std::vector<unsigned> waiting_;  // at the block's barrier
-  std::deque<unsigned> ready_;
-  std::mt19937 random_;
+  Room& room_;
+  std::minstd_rand random_;
   unsigned left_;
   unsigned current_ = 0;
   Context caller_;
   std::string failure_;
 };
 
-thread_local Block* block = nullptr;  // the one that this thread of the host runs
+// The one that this thread of the host runs. The kernels ask for it at every step, and in a library
+// the default model calls a function each time.
+[[gnu::tls_model("initial-exec")]] thread_local Block* block = nullptr;
 
 std::string Describe(const char* operation, const Site& site) {
   const std::string_view file = site.file.substr(site.file.rfind('/') + 1);
@@ -232,28 +301,27 @@ std::string Describe(const char* operation, const Site& site) {
 std::string Block::Run() {
   block = this;
   TakeNext();
-  Switch(caller_, threads_[current_].context, false);
+  Switch(caller_, room_.threads[current_].context, false);
   block = nullptr;
   return failure_;
 }
 
 void Block::TakeNext() {
   size_t next = 0;
-  if (options_.seed == 1) next = ready_.size() - 1;
-  if (options_.seed > 1) next = random_() % ready_.size();
-  current_ = ready_[next];
-  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(next));
+  if (options_.seed == 1) next = room_.ready.size() - 1;
+  if (options_.seed > 1) next = random_() % room_.ready.size();
+  current_ = room_.ready.Take(next);
 }
 
 // Goes on with another thread; with the caller of Run() when all are done, or none can go on.
 void Block::Leave() {
-  Thread& from = threads_[current_];
-  if (ready_.empty()) {
+  Thread& from = room_.threads[current_];
+  if (room_.ready.size() == 0) {
     if (left_ > 0) failure_ = "threads wait for ever: " + Waiting();
     return Switch(from.context, caller_, true);
   }
   TakeNext();
-  Thread& to = threads_[current_];
+  Thread& to = room_.threads[current_];
   if (&to != &from) Switch(from.context, to.context, from.done);
 }
 
@@ -283,25 +351,25 @@ void Block::Begin() {
   }
 #endif
   block->kernel_.run(block->arguments_, block->kernel_.kernel);
-  block->threads_[block->current_].done = true;
+  block->room_.threads[block->current_].done = true;
   --block->left_;
   block->Leave();
   std::abort();
 }
 
 void Block::Stop() {
-  Switch(threads_[current_].context, caller_, true);
+  Switch(room_.threads[current_].context, caller_, true);
   std::abort();
 }
 
 std::string Block::Waiting() const {
   std::map<std::string, std::vector<unsigned>> where;
   unsigned done = 0;
-  for (unsigned i = 0; i < threads_.size(); ++i) {
-    if (threads_[i].done) {
+  for (unsigned i = 0; i < room_.threads.size(); ++i) {
+    if (room_.threads[i].done) {
       ++done;
     } else {
-      where[Describe(threads_[i].operation, threads_[i].waits_at)].push_back(i);
+      where[Describe(room_.threads[i].operation, SiteOf(room_.threads[i].waits_at))].push_back(i);
     }
   }
   std::string text;
@@ -313,6 +381,7 @@ std::string Block::Waiting() const {
 }
 
 bool Block::Skips(const Where& where) {
+  if (options_.sites == nullptr && options_.without == nullptr) return false;
   const Site site = SiteOf(where);
   if (options_.sites != nullptr &&
       std::find(options_.sites->begin(), options_.sites->end(), site) == options_.sites->end())
@@ -323,36 +392,36 @@ bool Block::Skips(const Where& where) {
 void Block::WaitForAll(const Where& where) {
   if (Skips(where)) return;
   Note("SyncBlock", where);
-  waiting_.push_back(current_);
-  if (waiting_.size() == threads_.size()) {
-    ready_.insert(ready_.end(), waiting_.begin(), waiting_.end());
-    waiting_.clear();
+  room_.waiting.push_back(current_);
+  if (room_.waiting.size() == room_.threads.size()) {
+    for (const unsigned thread : room_.waiting) room_.ready.Add(thread);
+    room_.waiting.clear();
   }
   Leave();
 }
 
 Exchange& Block::NextExchange() {
-  Warp& warp = warps_[current_ / kLanes];
+  Warp& warp = room_.warps[current_ / kLanes];
   return warp.exchanges[warp.turns[lane()] % 2];
 }
 
 void Block::WaitForWarp(const char* operation, const Where& where) {
-  Warp& warp = warps_[current_ / kLanes];
+  Warp& warp = room_.warps[current_ / kLanes];
   Note(operation, where);
   if (!warp.waiting.empty()) {
-    const Thread& other = threads_[warp.waiting.front()];
-    if (other.waits_at != SiteOf(where)) {
+    const Thread& other = room_.threads[warp.waiting.front()];
+    if (!Same(other.waits_at, where)) {
       failure_ = "thread " + std::to_string(current_) + " is in " +
                  Describe(operation, SiteOf(where)) + " while thread " +
                  std::to_string(warp.waiting.front()) + " of its warp is in " +
-                 Describe(other.operation, other.waits_at);
+                 Describe(other.operation, SiteOf(other.waits_at));
       Stop();
     }
   }
   ++warp.turns[lane()];
   warp.waiting.push_back(current_);
   if (warp.waiting.size() == kLanes) {
-    ready_.insert(ready_.end(), warp.waiting.begin(), warp.waiting.end());
+    for (const unsigned thread : warp.waiting) room_.ready.Add(thread);
     warp.waiting.clear();
   }
   Leave();
@@ -360,22 +429,26 @@ void Block::WaitForWarp(const char* operation, const Where& where) {
 
 void Block::Add(const Copy& copy) {
   if (options_.seed % 2 == 1) return Land(copy);
-  threads_[current_].issued.push_back(copy);
+  room_.threads[current_].copies.push_back(copy);
 }
 
 void Block::Commit() {
-  Thread& thread = threads_[current_];
-  thread.groups.push_back(std::move(thread.issued));
-  thread.issued.clear();
+  Thread& thread = room_.threads[current_];
+  thread.group_ends.push_back(thread.copies.size());
 }
 
 void Block::WaitForGroups(int groups, const Where& where) {
   if (Skips(where)) return;
-  Thread& thread = threads_[current_];
-  while (thread.groups.size() > static_cast<size_t>(groups)) {
-    for (const Copy& copy : thread.groups.front()) Land(copy);
-    thread.groups.pop_front();
-  }
+  Thread& thread = room_.threads[current_];
+  const auto kept = static_cast<size_t>(groups);
+  if (thread.group_ends.size() <= kept) return;
+  const auto landed = static_cast<std::ptrdiff_t>(thread.group_ends.size() - kept);
+  const size_t end = thread.group_ends[static_cast<size_t>(landed) - 1];
+  const auto first_left = thread.copies.begin() + static_cast<std::ptrdiff_t>(end);
+  std::for_each(thread.copies.begin(), first_left, Land);
+  thread.copies.erase(thread.copies.begin(), first_left);
+  thread.group_ends.erase(thread.group_ends.begin(), thread.group_ends.begin() + landed);
+  for (size_t& group_end : thread.group_ends) group_end -= end;
 }
 
 }  // namespace
@@ -393,9 +466,7 @@ std::string Run(const HostKernel& kernel, const void* arguments, const LaunchSha
            std::to_string(shape.blocks_y) + " blocks of " + std::to_string(shape.threads) +
            " threads and " + std::to_string(shape.shared_bytes) + " bytes: " + kernel.name +
            " has " + std::to_string(kernel.threads) + " threads, and a GPU at most 48 KiB";
-  thread_local std::unique_ptr<Stacks> stacks;
-  if (stacks == nullptr || stacks->count() < shape.threads)
-    stacks = std::make_unique<Stacks>(shape.threads);
+  thread_local Room room;
   // Of the exact size, so that AddressSanitizer sees who goes beyond.
   const std::unique_ptr<char, decltype(&std::free)> shared(
       static_cast<char*>(
@@ -409,9 +480,9 @@ std::string Run(const HostKernel& kernel, const void* arguments, const LaunchSha
     const unsigned x = i % shape.blocks_x;
     const unsigned y = i / shape.blocks_x;
     const std::string wrong =
-        Block(kernel, arguments, shape, options, x, y, *stacks, shared.get()).Run();
+        Block(kernel, arguments, shape, options, x, y, room, shared.get()).Run();
     if (wrong.empty()) continue;
-    stacks.reset();
+    room.stacks.reset();
     return std::string(kernel.name) + ", block " + std::to_string(x) + ", " + std::to_string(y) +
            ": " + wrong;
   }
@@ -525,3 +596,6 @@ void CommitCopies() { block->Commit(); }
 void WaitForGroups(int groups, Where where) { block->WaitForGroups(groups, where); }
 
 }  // namespace lockstep::trainer::gpu
+
+// The kernels, in the file of what they call: so the compiler can inline it.
+#include "worker/trainer/cuda/device/device.cu"
