@@ -11,11 +11,19 @@ import tarfile
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lockstep"
 PROGRAMS = ["bin/lockstep-trainer", "bin/gpu_check", "bin/lockstep", "bin/lockstep-agent",
             "lib/libtimed.so"]
-FAKES = [f"fake_nccl/{name}" for name in ("libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13")]
+# Where a machine with a driver and PyTorch has each: the driver in a folder that LD_LIBRARY_PATH names,
+# as in NVIDIA's containers; the others in PyTorch's packages, which no loader looks into.
+FAKES = {"libcuda.so.1": "driver", "libnvidia-ml.so.1": "driver",
+         "libnccl.so.2": "packages/nvidia/nccl/lib", "libcublasLt.so.13": "packages/nvidia/cu13/lib"}
+NVIDIA_SMI = """#!/bin/sh
+echo "Stand-in GPU, 580.0, 1 MiB, 1980 MHz, 2619 MHz, 700 W, Default, [N/A]"
+"""
+DRIVER = ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]  # mounted into containers
 # The machine's own: glibc and what must fit it, and the driver.
 THEIRS = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv|stdc\+\+|gcc_s|cuda|cublasLt)\.so)")
-LIBRARIES = {"LOCKSTEP_NCCL_LIBRARY": ["libnccl.so.2"],
-             "LOCKSTEP_CUBLASLT_LIBRARY": ["libcublasLt.so.13", "libcublasLt.so.12"]}
+# The name that programs open -> the variable that names another file, and the names to look for.
+LIBRARIES = {"libnccl.so.2": ("LOCKSTEP_NCCL_LIBRARY", ["libnccl.so.2"]),
+             "libcublasLt.so.13": ("LOCKSTEP_CUBLASLT_LIBRARY", ["libcublasLt.so.13", "libcublasLt.so.12"])}
 
 
 def needed(program):
@@ -30,10 +38,11 @@ def pack(build, file, fakes):
     libraries = {}
     for program in PROGRAMS[:2]:
         libraries.update(needed(build / program))
-    members = {name: build / name for name in PROGRAMS + (FAKES if fakes else [])}
+    fake = [f"fake_nccl/{name}" for name in FAKES] if fakes else []
+    members = {name: build / name for name in PROGRAMS + fake}
     members.update({f"lib/{name}": pathlib.Path(path) for name, path in libraries.items()})
     unpacked = 0
-    with tarfile.open(file, "w:xz", preset=1, dereference=True) as archive:
+    with tarfile.open(file, "w:gz", compresslevel=1, dereference=True) as archive:
         for name, path in sorted(members.items()):
             archive.add(path, name)
             unpacked += path.stat().st_size
@@ -46,13 +55,32 @@ def unpack(file, folder):
     return folder
 
 
+def lay_out_fakes(build, machine):
+    """Makes this process's environment that of a machine with a GPU, whose libraries are the fakes."""
+    for name, place in FAKES.items():
+        (machine / place).mkdir(parents=True, exist_ok=True)
+        (machine / place / name).symlink_to(build / "fake_nccl" / name)
+    program = machine / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o755)
+    for variable, folder in {"LD_LIBRARY_PATH": "driver", "PYTHONPATH": "packages", "PATH": "bin"}.items():
+        os.environ[variable] = paths(machine / folder, os.environ.get(variable))
+    for variable, _ in LIBRARIES.values():
+        os.environ.pop(variable, None)
+
+
+def paths(*folders):
+    return ":".join(str(folder) for folder in folders if folder)
+
+
 def folders(python):
-    """Where libnccl and libcublasLt may lie: tools/deps --cuda's, PyTorch's, CUDA's, the loader's."""
-    yield from (CACHE / "cuda/nvidia").glob("*/lib")
+    """Where libnccl and libcublasLt may lie: PyTorch's, tools/deps --cuda's, CUDA's, the loader's."""
     said = subprocess.run([python, "-c", "import sys, json; print(json.dumps(sys.path))"],
                           capture_output=True, text=True, check=False).stdout
     for path in json.loads(said or "[]"):
         yield from pathlib.Path(path).glob("nvidia/*/lib")
+    yield from (CACHE / "cuda/nvidia").glob("*/lib")
     yield from pathlib.Path("/usr/local").glob("cuda*/lib64")
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False)
     for path in re.findall(r"=> (\S*lib(?:nccl|cublasLt)\.so\S*)", known.stdout):
@@ -68,21 +96,18 @@ def find(names, python):
     return None
 
 
-def environment(build, fake, python, links):
-    """The variables by which programs of `build` find their libraries. `links` is an empty folder."""
-    env = {"LD_LIBRARY_PATH": f"{build}/lib:{links}"}
-    if fake:
-        env["LD_LIBRARY_PATH"] += f":{build}/fake_nccl"
-        env["LOCKSTEP_CUDA_LIBRARY"] = f"{build}/fake_nccl/libcuda.so.1"
-        env["LOCKSTEP_NCCL_LIBRARY"] = f"{build}/fake_nccl/libnccl.so.2"
-        env["LOCKSTEP_CUBLASLT_LIBRARY"] = f"{build}/fake_nccl/libcublasLt.so.13"
-        return env
-    for variable, names in LIBRARIES.items():
-        found = os.environ.get(variable) or find(names, python)
-        if found is None:
+def environment(build, python, links):
+    """(variables by which programs of `build` find their libraries, the files that these are).
+
+    All are found by LD_LIBRARY_PATH, because a job hands no LOCKSTEP_* down to its ranks. It keeps what
+    it has: the driver may be found by it alone. `links` is made, and gets a link to each library."""
+    links.mkdir()
+    found = {}
+    for name, (variable, names) in LIBRARIES.items():
+        file = os.environ.get(variable) or find(names, python)
+        if file is None:
             sys.exit(f"there is no {' and no '.join(names)} beside {python}, in /usr/local/cuda or in "
                      f"the loader's folders: install it, or name the file in {variable}")
-        env[variable] = str(found)
-    # libtimed.so asks for it by this name, whichever it is.
-    (links / "libcublasLt.so.13").symlink_to(env["LOCKSTEP_CUBLASLT_LIBRARY"])
-    return env
+        (links / name).symlink_to(file)
+        found[name] = str(file)
+    return {"LD_LIBRARY_PATH": paths(build / "lib", links, os.environ.get("LD_LIBRARY_PATH"), *DRIVER)}, found

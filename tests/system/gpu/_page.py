@@ -22,9 +22,9 @@ def milliseconds(seconds):
 
 
 def machine(steps, lines):
-    found = steps.get("versions", {})
+    found = steps.get("machine", {})
     rows = [(name, value) for gpu in found.get("gpus", []) for name, value in gpu.items()]
-    rows += [(name, found[name]) for name in ("trainer", "nccl_library", "cublaslt_library")
+    rows += [(name, found[name]) for name in ("trainer", "libnccl.so.2", "libcublasLt.so.13")
              if name in found]
     for line in lines:
         if line.get("check") == "device":
@@ -46,7 +46,7 @@ def speed(steps):
              milliseconds(theirs["step_seconds"]) if theirs.get("passed") else ""),
             ("memory, MB", number(ours["memory"] / 1e6), number(theirs["peak_bytes"] / 1e6)
              if theirs.get("passed") else ""),
-            ("of the GPU's matrix limit", share(ours["share_of_matrix_limit"]), "")]
+            ("MFU", share(ours["mfu"]), "")]
     said = (f"\n\nLockstep to PyTorch {theirs['torch']}: {theirs['lockstep_to_torch']}."
             if theirs.get("passed") else
             f"\n\nBeside PyTorch: {theirs.get('left_out') or theirs.get('why') or 'not run'}.")
@@ -63,7 +63,7 @@ def kernels(lines):
               number(row["bytes_per_second"] / 1e9), share(row.get("share_of_memory_limit")),
               number(row["flops_per_second"] / 1e12), share(row.get("share_of_matrix_limit")))
              for row in rows]
-    return ("Events around each launch; bytes and flops are what the kernel needs at least. How far "
+    return ("Events around each launch of the steps behind the first ones; bytes and flops are what the kernel needs at least. How far "
             "the longest five are from a limit is the greater of their two shares.\n\n"
             + table(["kernel", "calls a step", "ms a step", "share", "GB/s", "of memory's limit",
                      "TFLOP/s", "of the matrix limit"], cells))
@@ -74,7 +74,7 @@ def report(lines):
     summaries = [line for line in lines if "summary" in line]
     passed = sum(line["passed"] for line in summaries)
     failed = [name for line in summaries for name in line["failed"]]
-    fake = steps.get("versions", {}).get("fake")
+    fake = steps.get("machine", {}).get("fake")
     parts = [
         "Made by `tests/system/gpu/run --page`."
         + (" **On the fakes: the figures say nothing about a GPU.**" if fake else "")
@@ -93,8 +93,8 @@ def report(lines):
             ["round", "connected in, s", "aborted in, s"],
             [(line["round"], number(line["connect_seconds"]), number(line["abort_seconds"]))
              for line in of(lines, "again")]),
-        "### All steps\n\n" + table(["half", "step", "", "s"], [
-            (line["half"], name, "left out: " + line["left_out"] if "left_out" in line
+        "### All steps\n\n" + table(["step", "", "s"], [
+            (name, "left out: " + line["left_out"] if "left_out" in line
              else "passed" if line["passed"] else "**failed**: " + line["why"].replace("\n", " "),
              line.get("seconds", "")) for name, line in steps.items()]),
     ]
