@@ -1,4 +1,4 @@
-# An apt of its own, for packages of another architecture or another Debian than this machine's.
+# An apt of its own, for packages of another architecture or distribution than this machine's.
 # Sourced, never run.
 # shellcheck shell=bash
 
@@ -8,13 +8,27 @@ foreign_apt() {
   local keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror security
   mirror=$(_mirror bookworm)
   security=$(_mirror bookworm-security)
-  mkdir -p "$1"/{parts,state,lists/partial,cache/archives/partial}
-  : >"$1/status"
-  cat >"$1/sources.list" <<EOF
+  _apt_of "$1" "$2" <<EOF
 deb [signed-by=$keyring] ${mirror:-http://deb.debian.org/debian} $3 main
 deb [signed-by=$keyring] ${mirror:-http://deb.debian.org/debian} $3-updates main
 deb [signed-by=$keyring] ${security:-http://deb.debian.org/debian-security} $3-security main
 EOF
+}
+
+# foreign_ubuntu WORK CODENAME KEYRING: the same for an Ubuntu, for amd64.
+foreign_ubuntu() {
+  _apt_of "$1" amd64 <<EOF
+deb [signed-by=$3] http://archive.ubuntu.com/ubuntu $2 main
+deb [signed-by=$3] http://archive.ubuntu.com/ubuntu $2-updates main
+deb [signed-by=$3] http://archive.ubuntu.com/ubuntu $2-security main
+EOF
+}
+
+# _apt_of WORK ARCHITECTURE: with the sources on standard input.
+_apt_of() {
+  mkdir -p "$1"/{parts,state,lists/partial,cache/archives/partial}
+  : >"$1/status"
+  cat >"$1/sources.list"
   cat >"$1/apt.conf" <<EOF
 APT::Architecture "$2";
 APT::Architectures "$2";

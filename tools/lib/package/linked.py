@@ -145,6 +145,11 @@ def _packages(paths):
     return found
 
 
+def packages(paths):
+    """The Packages of files, each once, sorted."""
+    return sorted(set(_packages(tuple(sorted(paths))).values()))
+
+
 def _owners(paths):
     """{path: binary package}, as far as dpkg knows. Its lists can name a file below /lib or /usr/lib."""
     if not paths:

@@ -15,7 +15,7 @@ from errors import PackageError
 #   run(options)            its work; it raises PackageError if something is wrong.
 COMMANDS = {"programs": "staging"} | {
     name: name for name in (
-        "wheel", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "chart", "krew")}
+        "wheel", "tarball", "deb", "rpm", "apk", "trainer", "sbom", "notice", "image", "chart", "krew")}
 
 
 def main():

@@ -39,9 +39,13 @@ def run(options):
 
 
 def make_tarball(architecture, tree, out):
-    """Packs the tree, with the same bytes for the same files, and returns the tarball's path."""
+    """Packs the tree of an architecture and returns the tarball's path."""
     folder = f"lockstep-{staging.version()}-linux-{architecture}"
-    path = out / f"{folder}.tar.gz"
+    return pack(tree, folder, out / f"{folder}.tar.gz")
+
+
+def pack(tree, folder, path):
+    """Writes `path`, with the tree as `folder`: the same bytes for the same files. Returns `path`."""
     date = staging.source_date()
 
     def owned_by_root(entry):

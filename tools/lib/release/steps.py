@@ -23,6 +23,7 @@ _STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "l
 SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 KINDS = ["tarball", "deb", "rpm", "apk", "wheel"]
+ROOTS = ["bullseye", "trixie", "bionic", "jammy", "noble"]  # of tools/lib/release/root
 TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
 
 
@@ -182,6 +183,18 @@ def test(release):
     release.run(python, "-m", "pytest", "-q", *TESTS, LOCKSTEP_BIN=str(programs))
 
 
+def roots(release):
+    release.needs_tree()
+    folders = [CACHE / "roots" / name for name in ROOTS]
+    for folder in folders:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        release.run("tools/lib/release/root", folder.name, folder)
+    programs = release.tree / release.build_folder("amd64") / "bin"
+    release.run(release.tree / ".venv/bin/python", "-m", "pytest", "-q", "tests/tools/test_roots.py",
+                f"--junitxml={release.work / 'roots.xml'}", LOCKSTEP_BIN=str(programs),
+                LOCKSTEP_ROOTS=" ".join(map(str, folders)))
+
+
 def packages(release):
     release.needs_tree()
     release.dist.mkdir(parents=True, exist_ok=True)
@@ -194,6 +207,7 @@ def packages(release):
     for kind in KINDS:
         extra = [*key, *release.url_options()] if kind == "tarball" else []
         release.run("tools/package", kind, *staged, *extra)
+    release.run("tools/package", "trainer", "--no-build", "--out", release.dist)
     if release.url:
         release.run("tools/package", "krew", "--out", release.dist, *release.url_options(),
                     *release.home_options())
@@ -281,6 +295,7 @@ STEPS = [
     Step("build", "the programs of each architecture, with no path of this computer in them", build),
     Step("again", "the programs from another folder without ccache: the same bytes", again),
     Step("test", "tests of what is shipped, on these programs", test),
+    Step("roots", "the programs in Debian 11 and 13, Ubuntu 18.04, 22.04 and 24.04, and beside busybox", roots),
     Step("packages", "NOTICE, tarballs, deb, rpm, apk, wheels; krew's manifest if --url is given", packages),
     Step("images", "the operator's image for each architecture, and the chart with its digest", images),
     Step("bill", "an SPDX document for each program, and the notes of CHANGELOG.md", bill),
