@@ -124,11 +124,12 @@ function(lockstep_join variable)
   set(${variable} ${joined} PARENT_SCOPE)
 endfunction()
 
-# lockstep_library(NAME [SEPARATE folder...] DEPENDS target...): one static library, lockstep_NAME, of the
-# .cc files of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are
-# compiled together, a folder at a time (lockstep_join), but for the files of the folders SEPARATE.
+# lockstep_library(NAME [SEPARATE folder...] [SMALL folder...] DEPENDS target...): one static library,
+# lockstep_NAME, of the .cc files of this folder (lockstep_sources), less a program's main.cc. With
+# LOCKSTEP_UNITY they are compiled together, a folder at a time (lockstep_join), but for the files of the
+# folders SEPARATE. A release compiles the folders SMALL for size: they run once, at a program's start.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "" "" "SEPARATE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SEPARATE;SMALL;DEPENDS" ${ARGN})
   lockstep_sources(sources *.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
   if(LOCKSTEP_UNITY)
@@ -142,16 +143,23 @@ function(lockstep_library name)
     lockstep_join(sources)
     list(APPEND sources ${separate})
   endif()
+  foreach(folder IN LISTS arg_SMALL)
+    set(those ${sources})
+    list(FILTER those INCLUDE REGEX "/${folder}(/[^/]+)?\\.cc$")
+    set_source_files_properties(${those} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
+  endforeach()
   add_library(lockstep_${name} STATIC ${sources})
   target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
 endfunction()
 
 # lockstep_program(NAME [SHARED] DEPENDS target...): bin/NAME of this folder's main.cc, as one fully
-# static file where LOCKSTEP_STATIC says so; never with SHARED, for what exists as shared library only.
+# static file where LOCKSTEP_STATIC says so; never with SHARED, for what exists as shared library only. A
+# release folds functions of the same code whose address nobody takes, and strings that end alike.
 function(lockstep_program name)
   cmake_parse_arguments(arg "SHARED" "" "DEPENDS" ${ARGN})
   add_executable(${name} main.cc)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-Wl,--icf=safe,-O2>)
   if(LOCKSTEP_STATIC AND NOT arg_SHARED)
     target_link_options(${name} PRIVATE -static-pie -Wl,-z,pack-relative-relocs)
   else()

@@ -56,10 +56,10 @@ def lockstep(environment, path, *arguments):
                           env=variables, timeout=60, check=False)
 
 
-def test_wheel_is_for_glibc_and_musl_and_at_most_12_mib(wheel):
+def test_wheel_is_for_glibc_and_musl_and_at_most_12_megabytes(wheel):
     assert wheel.name == (f"lockstep_gang-{VERSION}-py3-none-manylinux_2_17_x86_64."
                           "manylinux2014_x86_64.musllinux_1_1_x86_64.whl")
-    assert wheel.stat().st_size <= 12 << 20
+    assert wheel.stat().st_size <= 12_000_000
 
 
 def test_wheel_holds_static_programs_modules_and_the_licence(wheel):

@@ -19,7 +19,7 @@ ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 class Program:
     def __init__(self, name):
-        path = binary(name)
+        self.path = path = binary(name)
         if pathlib.Path(path).parts[-3] != "release":
             pytest.skip("only what the preset release makes is shipped")
         said = subprocess.run(["readelf", "--wide", "--file-header", "--segments", "--sections",
@@ -63,6 +63,11 @@ def test_program_calls_fortified_libc_functions(name):
 def test_program_is_statically_linked(name):
     program = Program(name)
     assert not program.segments("INTERP") and "(NEEDED)" not in program.said
+
+
+def test_lockstep_is_one_program_of_at_most_13_megabytes():  # docs/adr/051-static-programs.md
+    path = pathlib.Path(Program("lockstep").path)
+    assert path.stat().st_size <= 13_000_000
 
 
 def test_kubectl_lockstep_is_a_link_to_lockstep():
