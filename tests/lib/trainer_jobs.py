@@ -9,7 +9,7 @@ import tempfile
 from run import Run
 from waiting import wait_until
 
-STEPS = 900  # far more than are done before a test's last signal, at some milliseconds each
+STEPS = 600  # far more than are done before a test's last signal, at some milliseconds each
 
 
 def job(folder, machines=2, processes=2, steps=40, env=(), checkpoint=None, **trainer):

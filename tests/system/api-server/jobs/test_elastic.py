@@ -13,7 +13,7 @@ from trainer_jobs import job as local_job
 from trainer_jobs import weights
 from waiting import wait_until
 
-STEPS = 1500
+STEPS = 1000
 MODEL = {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256}
 # Of 3 and of 2 machines sums differ in their last bits, so that a step at a wrong size shows.
 TRAINER = {"modelShape": MODEL, "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,

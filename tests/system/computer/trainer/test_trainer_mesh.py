@@ -96,7 +96,7 @@ def test_killed_rank_ends_all_ranks_and_resumed_run_has_undisturbed_weights(tmp_
         codes = run.wait()
         assert codes == [-signal.SIGKILL if rank == killed else 75 for rank in range(4)], run.errors
         assert f"rank {killed}" in run.errors
-    steps = newest_step(tmp_path / "checkpoints") + 50
+    steps = newest_step(tmp_path / "checkpoints") + 10
     last = train(tmp_path / "last", *checkpoints, world=4, model=model, steps=steps)
     assert "resuming at step " in last.output
     assert last.weights == train(tmp_path / "alone", model=model, steps=steps).weights
