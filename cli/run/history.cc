@@ -98,6 +98,15 @@ void History::Learn(const core::GangStatus& status, Time born) {
   }
 }
 
+void History::LearnEnded(const std::vector<core::GenerationRecord>& ended, uint32_t attempt,
+                         Time born) {
+  std::vector<core::GenerationRecord> shifted;
+  for (const core::GenerationRecord& each : ended) {
+    if (each.generation.attempt == attempt) shifted.push_back(each.Shifted(born));
+  }
+  core::AddEnded(generations_, shifted);
+}
+
 void History::Cut(Time at, const core::Failure& failure) {
   if (generations_.empty() || generations_.back().ended) return;
   GenerationEntry& last = generations_.back();

@@ -32,6 +32,9 @@ class History {
  public:
   // A coordinator's answer; `born` is when its agent started.
   void Learn(const core::GangStatus& status, Time born);
+  // Generations of machine 0's `attempt` that an agent's last message has, since `born`: those that
+  // no answer reported as ended are added.
+  void LearnEnded(const std::vector<core::GenerationRecord>& ended, uint32_t attempt, Time born);
   // Machine 0 ended: what its coordinator had running is over, because of `failure`.
   void Cut(Time at, const core::Failure& failure);
   // The job is over with `generation` ({0, 0}: unknown), perhaps before anybody could say so.

@@ -276,6 +276,10 @@ class LocalOperator {
 
   void OnEnd(const AgentEnd& end) {
     if (end.machine >= kFirstSpare) return job_.OnEnd(end.machine, MachineEndOf(end));
+    const Result<core::Termination> told = core::ParseTermination(end.termination);
+    if (const AgentProcess* machine0 = job_.machine0(); told.ok() && machine0 != nullptr) {
+      history_.LearnEnded(told->ended, machine0->attempt, machine0->started);
+    }
     if (!end.confirmed) job_.OnLostTouch(end.machine, end.at);
     job_.OnEnd(end.machine, MachineEndOf(end));
     ends_.push_back(end);

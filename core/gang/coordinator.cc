@@ -13,18 +13,9 @@
 
 namespace lockstep::core {
 
-GenerationRecord GenerationRecord::Shifted(Duration by) const {
-  GenerationRecord shifted = *this;
-  for (std::optional<Time>* time :
-       {&shifted.announced, &shifted.spawned, &shifted.first_step, &shifted.halted, &shifted.died,
-        &shifted.stop_sent, &shifted.all_stopped, &shifted.ended}) {
-    if (*time) **time += by;
-  }
-  return shifted;
-}
-
 Coordinator::Coordinator(CoordinatorConfig config, Time born)
     : config_(std::move(config)),
+      born_(born),
       roster_(config_.machines, config_.attempts),
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_(config_.machines, config_.processes),

@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "core/failure/failure.h"
 #include "core/gang/fence.h"
+#include "core/gang/generation_record.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
 #include "core/gang/preflight_desk.h"
@@ -220,35 +221,6 @@ struct FoundPorts {
   Generation generation;
   uint32_t first = 0;
   std::string error;  // not empty: there are none
-};
-
-// One ended or running generation, for status and reports. Its times are on the clock of whoever
-// keeps it: the coordinator's in the coordinator, since the answering agent's birth in GangStatus.
-struct GenerationRecord {
-  Generation generation;
-  std::optional<Time> announced;  // START sent
-  std::optional<Time> spawned;    // every rank exec'ed
-  std::optional<Time> first_step;
-  std::optional<Time> halted;  // nothing came of it from here on: the root cause's event, the last
-                               // step before a hang, a lost machine's last answer
-  std::optional<Time> died;    // root cause's event
-  std::optional<Time> stop_sent;
-  std::optional<Time> all_stopped;
-  std::optional<Time> ended;
-  std::optional<StopReason> stop_reason;  // of the STOP that was sent
-  std::string resume;                     // the checkpoint it went on from; "": none
-  int64_t resumed_at = 0;  // the lowest step that a machine reported first; 0: none yet
-  int64_t last_step = 0;   // the furthest that a report told of
-  Failure failure;         // cause kNone when it ended well
-  bool warm = false;       // all its processes came of parked interpreters
-  uint32_t kept = 0;       // processes that are those of the generation before
-  Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
-  Duration saved{};        // CPU time of imports that they found done, of the one with the most
-  Members members = {};    // whom it was made of, where machines may be left out
-  std::string code = {};   // the digest of the code that it runs; "": not known
-
-  // On a clock that shows `by` more.
-  GenerationRecord Shifted(Duration by) const;
 };
 
 struct MachineView {
@@ -475,6 +447,7 @@ class Coordinator {
   GenerationRecord& Record() { return history_.back(); }
 
   CoordinatorConfig config_;
+  const Time born_;
   CoordinatorPhase phase_ = CoordinatorPhase::kGathering;
   Generation generation_;  // the latest that was prepared
   Roster roster_;

@@ -632,6 +632,7 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   phase_ = CoordinatorPhase::kVerdict;
   verdict_deadline_ = now + kVerdictPatience;
   verdict_ = std::move(verdict);
+  verdict_->ended = LastEnded(history_, -born_);
   ++version_;
   for (const Slot& slot : roster_) Send(slot, *verdict_);
 }

@@ -70,14 +70,15 @@ std::string Coordinator::SmallerWorld() const {
 }
 
 void Coordinator::FailAsSmaller(Time now, const std::string& how) {
-  const std::optional<uint32_t> machine = NeverAsked();
-  FailAsMisconfigured(
-      now, machine ? static_cast<int>(*machine) : 0,
+  // The verdict has the record.
+  Failure& failure = Record().failure;
+  failure.cause = Cause::kConfiguration;
+  failure.machine = static_cast<int>(NeverAsked().value_or(0));
+  failure.message =
       "the launcher on machine 0 ended well, but " + how +
-          ": its world was smaller than the job. Most often the command says so (-np, --host, "
-          "--hostfile or --map-by of its own): drop these, or name as many processes as the job "
-          "has");
-  Record().failure = last_failure_;
+      ": its world was smaller than the job. Most often the command says so (-np, --host, "
+      "--hostfile or --map-by of its own): drop these, or name as many processes as the job has";
+  FailAsMisconfigured(now, failure.machine, failure.message);
 }
 
 }  // namespace lockstep::core

@@ -252,22 +252,6 @@ inline constexpr auto kFields<Straggler> = std::tuple(
     Field{"because", &Straggler::because, CutTo{kMaxBodyText}});
 
 template <>
-inline constexpr auto kFields<Verdict> = std::tuple(
-    Field{"generation", &Verdict::generation, Always{}},
-    Field{"exitCode", &Verdict::exit_code, Always{}}, Field{"failure", &Verdict::failure, Always{}},
-    Field{"reason", &Verdict::reason, Always{}, CutTo{kMaxBodyText}});
-
-// ---- JSON ----
-
-template <>
-inline constexpr auto kFields<GangProgress> = std::tuple(
-    Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
-    Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
-    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
-    Field{"scalingEfficiency", &GangProgress::scaling},
-    Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}});
-
-template <>
 inline constexpr auto kFields<GenerationRecord> = std::tuple(
     Field{"generation", &GenerationRecord::generation, Always{}},
     Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
@@ -287,6 +271,23 @@ inline constexpr auto kFields<GenerationRecord> = std::tuple(
     Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
     Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}},
     Field{"members", &GenerationRecord::members}, Field{"code", &GenerationRecord::code});
+
+template <>
+inline constexpr auto kFields<Verdict> = std::tuple(
+    Field{"generation", &Verdict::generation, Always{}},
+    Field{"exitCode", &Verdict::exit_code, Always{}}, Field{"failure", &Verdict::failure, Always{}},
+    Field{"reason", &Verdict::reason, Always{}, CutTo{kMaxBodyText}},
+    Field{"ended", &Verdict::ended, AtMost{kMaxEnded}});
+
+// ---- JSON ----
+
+template <>
+inline constexpr auto kFields<GangProgress> = std::tuple(
+    Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
+    Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
+    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
+    Field{"scalingEfficiency", &GangProgress::scaling},
+    Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
@@ -399,7 +400,8 @@ inline constexpr auto kFields<Termination> = std::tuple(
     Field{"lastFailure", &Termination::failure, Always{}},
     Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress},
     Field{"unwritten", &Termination::unwritten, CutTo{kMaxBodyText / 4}},
-    Field{"doubt", &Termination::doubt, CutTo{kMaxBodyText}});
+    Field{"doubt", &Termination::doubt, CutTo{kMaxBodyText}},
+    Field{"ended", &Termination::ended, AtMost{kMaxEnded}});
 
 }  // namespace lockstep::core
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <concepts>
+#include <optional>
 #include <type_traits>
 
 #include "core/gang/fields.h"
@@ -13,7 +14,8 @@ namespace {
 
 // Both directions walk the same tables, so they cannot disagree. A field is an integer or an enum
 // in its own width, a bool as a byte, a Time or Duration as signed 64-bit nanoseconds, a double as
-// its IEEE bits, a string behind a 16-bit length, a list behind a 16-bit count.
+// its IEEE bits, a string behind a 16-bit length, a list behind a 16-bit count, an optional behind
+// a bool.
 
 constexpr size_t kMaxString = 16 * 1024;
 static_assert(kMaxString >= kMaxRunCommand);
@@ -47,6 +49,11 @@ class Writer {
     Write(value.n);
   }
   void Write(const Members& value) { Write(value.ToString()); }
+  template <typename T>
+  void Write(const std::optional<T>& value) {
+    Write(value.has_value());
+    if (value) Write(*value);
+  }
   template <typename T>
   void Write(const std::vector<T>& list) {
     const size_t count = std::min(list.size(), kMaxList);
@@ -130,6 +137,12 @@ class Reader {
     // A message has one form: "0,1" is not what would be written for the two.
     if (!members.ok() || members->ToString() != text) return Fail();
     value = std::move(*members);
+  }
+  template <typename T>
+  void Read(std::optional<T>& value) {
+    bool present = false;
+    Read(present);
+    if (present) Read(value.emplace());
   }
   template <typename T>
   void Read(std::vector<T>& list) {

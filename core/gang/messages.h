@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
+#include "core/gang/generation_record.h"
 #include "core/preflight/gpu_clock.h"
 #include "core/preflight/preflight.h"
 #include "core/terms/generation.h"
@@ -49,31 +50,6 @@ inline constexpr auto kEnumNames<MemberPhase> =
 inline constexpr int kMemberPhaseCount = static_cast<int>(kEnumNames<MemberPhase>.size());
 // Whether a process of the generation may be alive in this phase.
 bool MayHaveLiveRanks(MemberPhase phase);
-
-enum class StopReason : uint8_t {
-  kFailure,       // a process died; SIGKILL after restartGracePeriod
-  kMachineLost,   // likewise
-  kLeaseExpired,  // SIGKILL
-  kSuspended,     // the operator's desired state
-  kDraining,      // SIGTERM to an agent
-  kDeadline,      // activeDeadlineSeconds
-  kScaled,        // numMachines changed
-  kDeleted,
-  kFinished,   // the ranks that decide have exited 0; the others count as done
-  kRestarted,  // somebody asked for a new generation; one follows at once
-};
-template <>
-inline constexpr auto kEnumNames<StopReason> =
-    std::to_array<EnumName<StopReason>>({{StopReason::kFailure, "Failure"},
-                                         {StopReason::kMachineLost, "MachineLost"},
-                                         {StopReason::kLeaseExpired, "LeaseExpired"},
-                                         {StopReason::kSuspended, "Suspended"},
-                                         {StopReason::kDraining, "Draining"},
-                                         {StopReason::kDeadline, "Deadline"},
-                                         {StopReason::kScaled, "Scaled"},
-                                         {StopReason::kDeleted, "Deleted"},
-                                         {StopReason::kFinished, "Finished"},
-                                         {StopReason::kRestarted, "Restarted"}});
 
 // How the processes of a machine are bound, read back from the kernel: as the least bound of them.
 enum class Binding : uint8_t {
@@ -413,6 +389,9 @@ struct Verdict {
   uint32_t exit_code = 0;  // 0, 70, 77 or 78
   Failure failure;         // of a success the last one that was overcome, or cause kNone
   std::string reason;
+  // The last generations that have ended, as LastEnded gives them, since machine 0's agent was
+  // born. The operator may not have asked while they ran.
+  std::vector<GenerationRecord> ended = {};
 };
 
 // Get this part from the agent at that address, and hold it.

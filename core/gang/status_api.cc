@@ -47,6 +47,14 @@ void Saturate(Failure& failure) {
   failure.signal = std::clamp(failure.signal, 0, kMostSignal);
 }
 
+void Saturate(std::vector<GenerationRecord>& records) {
+  for (GenerationRecord& each : records) {
+    SaturateSteps(each.resumed_at);
+    SaturateSteps(each.last_step);
+    Saturate(each.failure);
+  }
+}
+
 void Saturate(GangStatus& status) {
   status.counters.Saturate();
   Saturate(status.last_failure);
@@ -60,11 +68,7 @@ void Saturate(GangStatus& status) {
   for (GangStatus::MachineStatus& machine : status.machines) {
     if (machine.usage) machine.usage->Saturate();
   }
-  for (GangStatus::GenerationStatus& each : status.history) {
-    SaturateSteps(each.resumed_at);
-    SaturateSteps(each.last_step);
-    Saturate(each.failure);
-  }
+  Saturate(status.history);
   if (status.straggler) {
     double& cost = status.straggler->cost;
     cost = cost > 0 ? std::min(cost, 1.0) : 0;  // of no number, too
@@ -80,6 +84,7 @@ void Saturate(Termination& termination) {
   int& code = termination.exit_code;
   if (code < 0 || code > kMostExitCode) code = kMostExitCode;
   Saturate(termination.failure);
+  Saturate(termination.ended);
   if (termination.counters) termination.counters->Saturate();
   if (!termination.progress) return;
   SaturateSteps(termination.progress->step);
@@ -153,6 +158,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   status.straggler = coordinator.straggler();
   status.preflight = coordinator.preflight();
   status.verdict = coordinator.verdict();
+  if (status.verdict) status.verdict->ended.clear();  // `history` has them
   status.unwritten = coordinator.unwritten();
   return status;
 }
@@ -212,11 +218,19 @@ std::string ToJson(const Termination& termination) {
   std::string text = WriteJson(WriteRecord(termination));
   // Escapes can make six bytes of one; the stderr tail is what can be done without.
   Termination less = termination;
-  std::string& tail = less.failure.stderr_tail;
-  while (text.size() > kMaxTerminationMessage && !tail.empty()) {
-    tail.erase(0, (tail.size() + 1) / 2);
+  const auto shorten_tail = [&](size_t least) {
+    std::string& tail = less.failure.stderr_tail;
+    while (text.size() > kMaxTerminationMessage && tail.size() > least) {
+      tail.erase(0, (tail.size() + 1) / 2);
+      text = WriteJson(WriteRecord(less));
+    }
+  };
+  shorten_tail(kShortMessage);
+  while (text.size() > kMaxTerminationMessage && !less.ended.empty()) {
+    less.ended.erase(less.ended.begin());
     text = WriteJson(WriteRecord(less));
   }
+  shorten_tail(0);
   if (text.size() > kMaxTerminationMessage && less.progress) {
     less.progress->figures.clear();
     text = WriteJson(WriteRecord(less));

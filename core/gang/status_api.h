@@ -117,6 +117,9 @@ struct Termination {
   std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
   std::string unwritten;                 // as in GangStatus; machine 0 tells it
   std::string doubt;                     // as GangStatus has it; machine 0 tells it
+  // As the verdict has them; without a verdict, machine 0's own. The oldest are left out where the
+  // message has no room.
+  std::vector<GenerationRecord> ended;
 };
 inline constexpr size_t kMaxTerminationMessage = 3500;
 std::string ToJson(const Termination& termination);

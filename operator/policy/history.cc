@@ -72,7 +72,7 @@ void RememberSteps(ReconcileContext& context, const core::GangStatus& gang) {
 
 std::optional<WallTime> WallOf(const ReconcileContext& context,
                                const std::optional<Duration>& since_birth) {
-  const std::optional<WallTime>& born = context.machines.front().seen->started;
+  const std::optional<WallTime>& born = context.machines.front().last_seen->started;
   if (!born || !since_birth) return std::nullopt;
   return *born + *since_birth;
 }
@@ -87,14 +87,40 @@ void RecordHistory(ReconcileContext& context, const core::GangStatus& gang) {
   KeepNewest(context.next.history);
 }
 
-void RecordLastReport(ReconcileContext& context) {
+const core::GangStatus* LastReport(const ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
-  if (!report || context.machines.empty() || context.machines.front().seen == nullptr ||
-      report->status.attempt != context.machines.front().attempt) {
-    return;
+  if (!report || context.machines.empty()) return nullptr;
+  const Machine& machine0 = context.machines.front();
+  const bool current = machine0.last_seen != nullptr && report->status.attempt == machine0.attempt;
+  return current ? &report->status : nullptr;
+}
+
+std::vector<GenerationStatus> LastGenerations(const ReconcileContext& context) {
+  std::vector<GenerationStatus> known;
+  if (context.machines.empty() || context.machines.front().last_seen == nullptr) return known;
+  if (const core::GangStatus* report = LastReport(context)) known = report->history;
+  const uint32_t machine0_attempt = context.machines.front().attempt;
+  for (const Machine& machine : context.machines) {
+    const MachineObservation* last = machine.last_seen;
+    if (last == nullptr || !last->over()) continue;
+    Result<core::Termination> message = core::ParseTermination(last->end->termination);
+    if (!message.ok()) continue;
+    // Times of an earlier machine 0 are since that one's birth.
+    std::erase_if(message->ended, [&](const GenerationStatus& each) {
+      return each.generation.attempt != machine0_attempt;
+    });
+    core::AddEnded(known, message->ended);
+    if (!message->ended.empty()) break;  // the others were told the same
   }
-  context.next.counters.Merge(report->status.counters);
-  RecordHistory(context, report->status);
+  return known;
+}
+
+void RecordLastReport(ReconcileContext& context) {
+  core::GangStatus last;
+  if (const core::GangStatus* report = LastReport(context)) last = *report;
+  context.next.counters.Merge(last.counters);
+  last.history = LastGenerations(context);
+  RecordHistory(context, last);
 }
 
 void RecordVerdict(ReconcileContext& context, core::Generation generation,

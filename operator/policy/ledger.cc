@@ -10,20 +10,17 @@ namespace {
 
 using GenerationStatus = core::GangStatus::GenerationStatus;
 
-// What machine 0 last told of its generations, though it may have ended since.
 std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
   std::vector<core::GenerationSpan> spans;
-  const std::optional<GangReport>& report = context.snapshot.coordinator;
-  if (!report || context.machines.empty() || context.machines.front().seen == nullptr ||
-      report->status.attempt != context.machines.front().attempt) {
-    return spans;
-  }
-  for (const GenerationStatus& each : report->status.history) {
+  for (const GenerationStatus& each : LastGenerations(context)) {
     spans.push_back(
         core::SpanOf(each, [&](std::optional<Time> time) { return WallOf(context, time); }));
   }
-  if (spans.empty() || spans.back().generation != report->status.generation) return spans;
-  for (const core::RankProgress& rank : report->status.progress) {
+  const core::GangStatus* report = LastReport(context);
+  if (spans.empty() || report == nullptr || spans.back().generation != report->generation) {
+    return spans;
+  }
+  for (const core::RankProgress& rank : report->progress) {
     spans.back().last_step = std::max(spans.back().last_step, rank.step);
   }
   return spans;

@@ -224,8 +224,12 @@ void ConcludeProgress(ReconcileContext& context,
                       const core::Termination* verdict);  // null: nobody's
 // history.cc: how generations ended and the next ones came.
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
-// What machine 0 told last, though it may have ended since: before the gang is dissolved, or the
-// job has ended.
+// The last answer of machine 0's current attempt, which may have ended since; null: there is none.
+const core::GangStatus* LastReport(const ReconcileContext& context);
+// The generations of machine 0's current attempt: those of its last answer, and those that ended
+// after it and that a termination message has. Their times are for WallOf.
+std::vector<core::GangStatus::GenerationStatus> LastGenerations(const ReconcileContext& context);
+// Records what is known of a gang before it is dissolved or replaced, or the job has ended.
 void RecordLastReport(ReconcileContext& context);
 // The job has failed with this generation, of whose end perhaps nobody told.
 void RecordVerdict(ReconcileContext& context, core::Generation generation,

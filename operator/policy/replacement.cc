@@ -339,6 +339,7 @@ bool Replace(ReconcileContext& context) {
     }
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) {
+      RecordLastReport(context);
       RecordLossOfMachine0(context, CauseOf(loss));
       AccountLossOfMachine0(context, CauseOf(loss));
     }

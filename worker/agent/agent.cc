@@ -552,12 +552,14 @@ core::Termination Agent::LastWords() const {
     t.generation = exit_->verdict->generation;
     t.reason = exit_->verdict->reason;
     t.failure = exit_->verdict->failure;
+    t.ended = exit_->verdict->ended;
   }
   // Another machine may be the first whose verdict the operator sees: START told it how many
   // generations there were.
   t.counters = coordinator_ ? coordinator_->coordinator().counters() : member_->counters();
   if (coordinator_) {
     t.unwritten = coordinator_->coordinator().unwritten();
+    t.ended = core::LastEnded(coordinator_->coordinator().history(), -coordinator_->born());
   }
   t.progress = core::Summarize(Status_().progress);
   t.doubt = DoubtOfWorld();

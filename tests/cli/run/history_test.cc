@@ -52,6 +52,20 @@ TEST(HistoryTest, ARecoveryIsToldInItsParts) {
   EXPECT_FALSE(recovery.first_step);
 }
 
+TEST(HistoryTest, ALastMessageAddsWhatNoAnswerToldOfItsMachine0) {
+  History history;
+  history.Learn(Status(2, {Begun(2, 1, seconds(1))}), kBorn);
+  history.LearnEnded(
+      {Killed(Begun(1, 7, seconds(1)), seconds(2)), Killed(Begun(2, 1, seconds(1)), seconds(2)),
+       Killed(Begun(2, 2, seconds(3)), seconds(4))},
+      2, kBorn);
+  ASSERT_EQ(history.generations().size(), 2U);
+  EXPECT_EQ(history.generations()[0].died, kBorn + seconds(2));
+  EXPECT_EQ(history.generations()[1].generation, (core::Generation{2, 2}));
+  history.Finish(kBorn + seconds(9), {2, 2}, {});
+  EXPECT_EQ(history.generations()[1].died, kBorn + seconds(4));
+}
+
 TEST(HistoryTest, AnAnswerToldTwiceChangesNothing) {
   History history;
   GangStatus status = Status(1, {Begun(1, 1, seconds(1))});

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <limits>
 
+#include "core/gang/status_api.h"
 #include "tests/core/gang/gang_fixture.h"
 
 namespace lockstep::core {
@@ -429,6 +430,27 @@ TEST_F(CoordinatorTest, AGenerationWhoseRankDiedHaltedThen) {
   const GenerationRecord& record = coordinator_->history().at(0);
   EXPECT_EQ(record.halted, record.died);
   EXPECT_TRUE(record.halted);
+}
+
+TEST_F(CoordinatorTest, TheVerdictNamesTheGenerationsThatEndedBeforeAnybodyAsked) {
+  const Time born = now_;
+  Begin(2);
+  Advance(seconds(1));
+  Kill(0, 1, SIGSEGV);
+  Advance(seconds(1));
+  Kill(0, 1, SIGSEGV);
+  Advance(seconds(1));
+  ASSERT_TRUE(coordinator_->verdict());
+  for (const Machine& machine : machines_) {
+    ASSERT_TRUE(machine.exit && machine.exit->verdict);
+    const std::vector<GenerationRecord>& ended = machine.exit->verdict->ended;
+    ASSERT_EQ(ended.size(), 2U);
+    EXPECT_EQ(ended[0].generation, (Generation{1, 1}));
+    EXPECT_EQ(ended[0].failure.cause, Cause::kProcessSignal);
+    EXPECT_EQ(ended[0].ended, coordinator_->history().front().Shifted(-born).ended);
+    EXPECT_EQ(ended[1].failure.cause, Cause::kEarlyCrash);
+  }
+  EXPECT_TRUE(StatusOf(*coordinator_, now_, born).verdict->ended.empty());
 }
 
 TEST_F(CoordinatorTest, ADesiredStateToStopHoldsTheGangUntilItIsTakenBack) {

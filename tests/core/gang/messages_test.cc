@@ -56,6 +56,14 @@ std::vector<Message> OneOfEach() {
   verdict.failure.cause = Cause::kProcessExit;
   verdict.failure.rank = -1;
   verdict.failure.message = "rank 3 exited with code 1";
+  GenerationRecord ended;
+  ended.generation = {1, 1};
+  ended.announced = seconds(1);
+  ended.ended = seconds(2);
+  ended.stop_reason = StopReason::kFailure;
+  ended.failure = verdict.failure;
+  ended.members = Members::Of({0, 2});
+  verdict.ended = {ended};
   return {hello,
           Pong{seconds(1), seconds(2), {1, 2}, MemberPhase::kRunning},
           ReportMessage{SomeReport()},

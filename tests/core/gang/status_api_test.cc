@@ -212,9 +212,28 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
                             .mfu = 0.25,
                             .scaling = 0.875,
                             .figures = {{"accuracy", 0.875}}};
+  t.ended = SomeStatus().history;
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(ToJson(*read), ToJson(t));
+  EXPECT_EQ(read->ended, t.ended);
+}
+
+TEST(TerminationTest, LeavesOutTheOldestGenerationsThatHaveNoRoom) {
+  Termination t;
+  t.failure = SomeStatus().last_failure;
+  t.failure.stderr_tail = std::string(1024, 'x');
+  for (uint32_t n = 1; n <= kMaxEnded; ++n) {
+    t.ended.push_back(SomeStatus().history.front());
+    t.ended.back().generation.n = n;
+  }
+  const std::string json = ToJson(t);
+  EXPECT_LE(json.size(), kMaxTerminationMessage);
+  Result<Termination> read = ParseTermination(json);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_GE(read->ended.size(), 5U);
+  EXPECT_EQ(read->ended.back().generation.n, kMaxEnded);
+  EXPECT_GE(read->failure.stderr_tail.size(), 200U);
 }
 
 // One number beyond what the CRD takes, and the API server refuses every status that holds it.

@@ -1,3 +1,4 @@
+#include "core/exit_codes.h"
 #include "tests/operator/policy/scene.h"
 
 namespace lockstep::control {
@@ -108,6 +109,69 @@ TEST(History, KnowsNothingOfStepsWhereProcessesReportNone) {
   scene.Settle();
   ASSERT_THAT(scene.status().history, SizeIs(1));
   EXPECT_FALSE(scene.status().history.front().lost_steps.has_value());
+}
+
+// A gang whose ranks crash at once ends between two questions of the operator.
+TEST(History, LacksNoGenerationThatEndedBeforeMachine0WasAsked) {
+  for (const int messenger : {0, 1}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    const WallTime born = *scene.machine(0).started;
+    scene.Pass(seconds(9));
+    core::Termination told;
+    told.failure.cause = core::Cause::kEarlyCrash;
+    told.counters = core::Counters{.generations = 2, .process_failures = 2};
+    told.ended = {Died(Generation({1, 1}, seconds(1)), seconds(2), 0),
+                  Died(Generation({1, 2}, seconds(3)), seconds(4), 0)};
+    told.ended.back().failure.cause = core::Cause::kEarlyCrash;
+    scene.machine(messenger).end = Verdict(70, {1, 2}, static_cast<uint32_t>(messenger), 1, told);
+    scene.Settle();
+    const core::JobStatus& status = scene.status();
+    ASSERT_THAT(status.history, SizeIs(2)) << messenger;
+    EXPECT_EQ(status.history[0].generation, (core::Generation{1, 1}));
+    EXPECT_EQ(status.history[0].cause, core::Cause::kProcessExit);
+    EXPECT_EQ(status.history[0].detected, born + seconds(2));
+    EXPECT_EQ(status.history[0].respawned, born + seconds(4));
+    EXPECT_EQ(status.history[1].cause, core::Cause::kEarlyCrash);
+    EXPECT_EQ(status.history[1].detected, born + seconds(4));
+    EXPECT_EQ(status.restarts.application, 1);
+    EXPECT_EQ(status.ledger->goodput, core::kUnknownGoodput);
+  }
+}
+
+TEST(History, TakesNoTimesOfAnEarlierMachine0FromALastMessage) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.failure.cause = core::Cause::kProcessExit;
+  told.ended = {Died(Generation({0, 7}, seconds(1)), seconds(2), 0)};
+  scene.machine(1).end = Verdict(70, {1, 1}, 1, 1, told);
+  scene.Settle();
+  ASSERT_THAT(scene.status().history, SizeIs(1));
+  EXPECT_EQ(scene.status().history[0].generation, (core::Generation{1, 1}));
+}
+
+TEST(History, OfALostMachine0HasTheGenerationsThatItsLastMessageNames) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(CoordinatorPhase::kRunning).generation = {1, 1};
+  scene.Pass(seconds(1));
+  scene.Settle();
+  core::Termination told;
+  told.generation = {1, 2};
+  told.ended = {Died(Generation({1, 1}, seconds(0)), seconds(2), 0),
+                Died(Generation({1, 2}, seconds(3)), seconds(4), 0)};
+  MachineEnd end;
+  end.agent_ran = true;
+  end.exit_code = core::kExitReplace;
+  end.termination = ToJson(told);
+  scene.machine(0).end = end;
+  scene.Pass(seconds(9));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  ASSERT_THAT(decision.intent->history, SizeIs(2));
+  EXPECT_EQ(decision.intent->history[0].cause, core::Cause::kProcessExit);
+  EXPECT_EQ(decision.intent->history[1].generation, (core::Generation{1, 2}));
 }
 
 TEST(History, LeavesOutAGenerationThatEndedWell) {

@@ -46,7 +46,7 @@ def test_killed_rank_restarts_and_job_succeeds(tmp_path):
 
 
 def test_repeated_crash_of_program_without_reports_says_nothing_of_steps_or_productivity(tmp_path):
-    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "sleep 1; exit 5")
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "exit 5")
     code, report, output = run.finish(patience=60)
     assert code == 5, output
     assert "ended twice in a row with exit code 5 within 60 s of the start" in output
@@ -54,6 +54,33 @@ def test_repeated_crash_of_program_without_reports_says_nothing_of_steps_or_prod
     assert "productiv" not in output and "lost to" not in output, "the run took less than a minute"
     assert report["restarts"]["total"] == 1 and len(report["generations"]) == 2, report
     assert [each["cause"] for each in report["history"]] == ["ProcessExit", "EarlyCrash"]
+
+
+def test_no_generation_is_missing_though_each_lives_for_milliseconds(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text(f"""\
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: short}}
+spec:
+  numMachines: 2
+  framework: None
+  failurePolicy: {{maxRestarts: 2}}
+  command:
+  - /bin/sh
+  - -c
+  - 'if [ $RANK = 1 ]; then echo >>{tmp_path}/n; exit 1$(wc -l <{tmp_path}/n); fi; sleep 60'
+""")
+    run = Run(tmp_path, str(job))
+    code, report, output = run.finish(patience=60)
+    assert code == 13, output
+    names = ["1-1", "1-2", "1-3"]
+    assert [each["generation"] for each in report["history"]] == names, report
+    assert [each["generation"] for each in report["generations"]] == names, report
+    assert all(each["ended"] for each in report["generations"]), report
+    assert [each["failure"]["exitCode"] for each in report["generations"]] == [11, 12, 13], report
+    assert report["restarts"]["application"] == 2, report
+    assert report["ledger"]["goodput"] == "unknown", report
 
 
 def test_command_that_does_not_exist_is_no_restart(tmp_path):
