@@ -26,6 +26,7 @@ struct SubmitCommand {
 };
 
 struct ListCommand {
+  bool here = false;  // runs on this computer instead
   bool all_namespaces = false;
   std::string output = "table";  // table, wide, json, yaml
 };
@@ -40,7 +41,12 @@ struct LogsCommand {
   std::string name{};
   std::optional<int32_t> rank{};  // at most one of the two
   std::optional<int32_t> machine{};
+  std::optional<int32_t> tail{};  // lines of each machine
   bool follow = false;
+};
+
+struct WhyCommand {
+  std::string name{};
 };
 
 struct DebugCommand {
@@ -73,9 +79,11 @@ struct DeleteCommand {
 
 struct ClusterCommand {
   ClusterAddress where;
-  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, DebugCommand, RestartCommand,
-               SuspendCommand, ScaleCommand, DeleteCommand>
+  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, WhyCommand, DebugCommand,
+               RestartCommand, SuspendCommand, ScaleCommand, DeleteCommand>
       what;
+  // A run of that name on this computer is meant, if there is one: status, logs, why.
+  bool here_first = false;
 };
 
 // Returns the exit code.

@@ -41,6 +41,7 @@ class LogFilter {
         format_(spec.logs.format) {}
 
   bool Passes(std::string_view line) const;
+  bool passes_all() const { return !rank_; }
 
  private:
   std::optional<int> rank_;

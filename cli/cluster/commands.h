@@ -12,6 +12,7 @@ namespace lockstep::cli {
 Result<int> Run(Connection& cluster, const ListCommand& command);
 Result<int> Run(Connection& cluster, const StatusCommand& command);
 Result<int> Run(Connection& cluster, const LogsCommand& command);
+Result<int> Run(Connection& cluster, const WhyCommand& command);
 Result<int> Run(Connection& cluster, const RestartCommand& command);
 Result<int> Run(Connection& cluster, const SuspendCommand& command);
 Result<int> Run(Connection& cluster, const ScaleCommand& command);

@@ -74,19 +74,6 @@ std::string ProgressOf(const core::JobStatus& status) {
   return text;
 }
 
-// "1 of 3 restarts, 0 of 10 machine replacements". The failure that ended the job was one too many.
-std::string BudgetOf(const StoredJob& job) {
-  const core::Counters& used = job.status.counters;
-  const core::FailurePolicy& policy = job.job.spec.failure_policy;
-  const auto restarts = int64_t{used.process_failures} - used.process_failures_base +
-                        used.out_of_memory - used.out_of_memory_base;
-  const auto replacements = int64_t{used.replacements} - used.replacements_base;
-  return std::to_string(std::min<int64_t>(restarts, policy.max_restarts)) + " of " +
-         Count(policy.max_restarts, "restart", "restarts") + ", " +
-         std::to_string(std::min<int64_t>(replacements, policy.max_machine_replacements)) + " of " +
-         Count(policy.max_machine_replacements, "machine replacement", "machine replacements");
-}
-
 std::string RestartsOf(const core::RestartCounts& restarts) {
   std::string text = std::to_string(restarts.total);
   if (restarts.total == 0) return text;
@@ -200,8 +187,25 @@ void AddHistory(const std::vector<core::RestartRecord>& history, std::string* ou
 
 }  // namespace
 
+std::string TitleOf(const StoredJob& job) {
+  if (job.meta.name_space.empty()) return "run " + job.meta.name + " on this computer";
+  return "trainingjob " + job.meta.name + " in namespace " + job.meta.name_space;
+}
+
+std::string BudgetOf(const StoredJob& job) {
+  const core::Counters& used = job.status.counters;
+  const core::FailurePolicy& policy = job.job.spec.failure_policy;
+  const auto restarts = int64_t{used.process_failures} - used.process_failures_base +
+                        used.out_of_memory - used.out_of_memory_base;
+  const auto replacements = int64_t{used.replacements} - used.replacements_base;
+  return std::to_string(std::min<int64_t>(restarts, policy.max_restarts)) + " of " +
+         Count(policy.max_restarts, "restart", "restarts") + ", " +
+         std::to_string(std::min<int64_t>(replacements, policy.max_machine_replacements)) + " of " +
+         Count(policy.max_machine_replacements, "machine replacement", "machine replacements");
+}
+
 std::string StatusText(const StoredJob& job, WallTime now) {
-  std::string out = "trainingjob " + job.meta.name + " in namespace " + job.meta.name_space + "\n";
+  std::string out = TitleOf(job) + "\n";
   AddFacts(job, now, &out);
   AddPhases(job, now, &out);
   AddMachines(job, &out);

@@ -11,6 +11,11 @@
 
 namespace lockstep::cli {
 
+// "trainingjob gpt in namespace research", or "run gpt on this computer" without a namespace.
+std::string TitleOf(const StoredJob& job);
+// "1 of 3 restarts, 0 of 10 machine replacements". The failure that ended the job was one too many.
+std::string BudgetOf(const StoredJob& job);
+
 // The whole of `lockstep status NAME`; `now` is for ages.
 std::string StatusText(const StoredJob& job, WallTime now);
 

@@ -13,10 +13,15 @@ constexpr int kOk = 200;
 // How long a stream may be silent. A job may print nothing for long, but a dead connection must
 // end.
 constexpr Duration kSilence = minutes(10);
+constexpr size_t kMostKept = size_t{64} << 20;  // bytes of a tail
 
-std::string PathOf(const PodLog& what) {
+std::string PathOf(const PodLog& what, const LogFilter& filter) {
   std::string query = kube::Query({{"container", core::kWorkerContainer}, {"timestamps", "true"}});
   if (what.follow) query += "&follow=true";
+  // The filter comes behind: lines that it drops would count.
+  if (what.tail && filter.passes_all()) {
+    query += "&" + kube::Query({{"tailLines", std::to_string(*what.tail)}});
+  }
   if (what.behind) query += "&" + kube::Query({{"sinceTime", FormatWallTime(*what.behind)}});
   return kube::Path(kube::kPods, what.name_space, what.pod, "log", query);
 }
@@ -26,13 +31,14 @@ std::string PathOf(const PodLog& what) {
 LogStream::LogStream(kube::Transport* transport, PodLog what, LogFilter filter, OnEnd on_end)
     : what_(std::move(what)), filter_(filter), last_(what_.behind) {
   kube::Request request;
-  request.path = PathOf(what_);
+  request.path = PathOf(what_, filter_);
   stream_ = transport->Open(std::move(request), kSilence,
                             {.on_head = [this](const kube::Response& head) { head_ = head; },
                              .on_data = [this](std::string_view data) { OnData(data); },
                              .on_end =
                                  [this, on_end = std::move(on_end)](const Status& status) {
                                    OnData("\n");  // the last line may lack its end
+                                   WriteKept();
                                    on_end(Outcome(status), last_);
                                  }});
 }
@@ -52,8 +58,24 @@ void LogStream::Show(std::string_view line) {
     last_ = stamped.at;
   }
   if (!filter_.Passes(stamped.text)) return;
-  std::fwrite(stamped.text.data(), 1, stamped.text.size(), stdout);
+  if (!what_.tail) return Write(stamped.text);
+  kept_.emplace_back(stamped.text);
+  kept_bytes_ += stamped.text.size();
+  while (kept_.size() > *what_.tail || (kept_bytes_ > kMostKept && kept_.size() > 1)) {
+    kept_bytes_ -= kept_.front().size();
+    kept_.pop_front();
+  }
+}
+
+void LogStream::Write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
   std::fputc('\n', stdout);
+}
+
+void LogStream::WriteKept() {
+  for (const std::string& text : kept_) Write(text);
+  kept_.clear();
+  std::fflush(stdout);
 }
 
 Status LogStream::Outcome(const Status& status) const {

@@ -6,6 +6,8 @@
 #ifndef LOCKSTEP_CLI_CLUSTER_LOG_STREAM_H_
 #define LOCKSTEP_CLI_CLUSTER_LOG_STREAM_H_
 
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@ struct PodLog {
   std::string pod{};
   bool follow = false;
   std::optional<WallTime> behind{};  // lines up to then are known
+  std::optional<size_t> tail{};      // only the last lines that pass the filter, once it has ended
 };
 
 class LogStream {
@@ -38,12 +41,16 @@ class LogStream {
  private:
   void OnData(std::string_view data);
   void Show(std::string_view line);
+  void Write(std::string_view text);
+  void WriteKept();
   Status Outcome(const Status& status) const;
 
   const PodLog what_;
   const LogFilter filter_;
   LineBuffer lines_{size_t{4} << 20};
   std::optional<WallTime> last_;
+  std::deque<std::string> kept_;  // of what.tail
+  size_t kept_bytes_ = 0;
   kube::Response head_;
   std::unique_ptr<kube::Stream> stream_;  // last: ends before what its handlers use
 };

@@ -15,10 +15,13 @@ namespace {
 
 // What there is of one pod's log.
 Status ShowOne(EventLoop* loop, kube::Transport* transport, const kube::PodView& pod,
-               LogFilter filter) {
+               const LogsCommand& command, LogFilter filter) {
   if (!HasStarted(pod)) return Error::Unavailable(pod.meta.name + " waits for " + WaitsFor(pod));
   Status outcome;
-  const LogStream stream(transport, {.name_space = pod.meta.name_space, .pod = pod.meta.name},
+  const std::optional<size_t> tail =
+      command.tail ? std::optional(static_cast<size_t>(*command.tail)) : std::nullopt;
+  const LogStream stream(transport,
+                         {.name_space = pod.meta.name_space, .pod = pod.meta.name, .tail = tail},
                          filter, [&](const Status& status, std::optional<WallTime>) {
                            loop->PostFromAnyThread([&, status] {
                              outcome = status;
@@ -45,7 +48,7 @@ Result<int> Show(EventLoop* loop, Connection& cluster, kube::Transport* transpor
   }
   int code = core::kExitSuccess;
   for (const auto& [index, pod] : current) {
-    const Status shown = ShowOne(loop, transport, *pod, filter);
+    const Status shown = ShowOne(loop, transport, *pod, command, filter);
     if (!shown.ok()) code = Fail(shown.error());
   }
   return code;

@@ -10,6 +10,7 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_text.h"
 #include "cli/cluster/job_watch.h"
+#include "cli/cluster/why_text.h"
 #include "core/exit_codes.h"
 #include "core/text/text.h"
 
@@ -98,18 +99,29 @@ std::string DocumentOf(const std::vector<StoredJob>& jobs, const std::string& ou
   return Write(list, output);
 }
 
+void ShowList(const std::vector<StoredJob>& jobs, const ListCommand& command,
+              const std::string& none) {
+  const bool wide = command.output == "wide";
+  if (!wide && command.output != "table") {
+    std::cout << DocumentOf(jobs, command.output);
+  } else if (jobs.empty()) {
+    std::cerr << none << "\n";
+  } else {
+    std::cout << ListText(jobs, {.name_space = command.all_namespaces, .wide = wide}, WallNow());
+  }
+}
+
+void ShowStatus(const StoredJob& job, const StatusCommand& command) {
+  std::cout << (command.output == "text" ? StatusText(job, WallNow())
+                                         : DocumentOf(job, command.output));
+}
+
 Result<int> Run(Connection& cluster, const ListCommand& command) {
   Result<std::vector<StoredJob>> jobs = Jobs(&cluster).List(command.all_namespaces);
   if (!jobs.ok()) return jobs.error();
-  const bool wide = command.output == "wide";
-  if (!wide && command.output != "table") {
-    std::cout << DocumentOf(*jobs, command.output);
-  } else if (jobs->empty()) {
-    std::cerr << "no trainingjobs"
-              << (command.all_namespaces ? "" : " in namespace " + cluster.name_space()) << "\n";
-  } else {
-    std::cout << ListText(*jobs, {.name_space = command.all_namespaces, .wide = wide}, WallNow());
-  }
+  ShowList(
+      *jobs, command,
+      "no trainingjobs" + (command.all_namespaces ? "" : " in namespace " + cluster.name_space()));
   return core::kExitSuccess;
 }
 
@@ -117,8 +129,14 @@ Result<int> Run(Connection& cluster, const StatusCommand& command) {
   Result<StoredJob> job = Jobs(&cluster).Get(command.name);
   if (!job.ok()) return job.error();
   if (command.watch) return Watch(cluster, command.name);
-  std::cout << (command.output == "text" ? StatusText(*job, WallNow())
-                                         : DocumentOf(*job, command.output));
+  ShowStatus(*job, command);
+  return core::kExitSuccess;
+}
+
+Result<int> Run(Connection& cluster, const WhyCommand& command) {
+  Result<StoredJob> job = Jobs(&cluster).Get(command.name);
+  if (!job.ok()) return job.error();
+  std::cout << WhyText(*job, "-n " + job->meta.name_space);
   return core::kExitSuccess;
 }
 

@@ -123,6 +123,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddUi(*app, invocation);
   AddBench(*app, invocation);
   AddClusterCommands(*app, invocation);
+  AddMcp(*app, invocation);
   AddCompletion(*app, invocation);
   AddMan(*app, invocation);
   AddVersion(*app, invocation);

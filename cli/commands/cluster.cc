@@ -52,13 +52,19 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
         return;
       }
     }
-    invocation->exit_code = invocation->on_cluster({*where, *what});
+    const bool here_first = !invocation->of_kubectl && where->kubeconfig.empty() &&
+                            where->context.empty() && where->name_space.empty();
+    invocation->exit_code = invocation->on_cluster({*where, *what, here_first});
   });
   return command;
 }
 
 void AddName(CLI::App* command, std::string& name) {
   command->add_option("NAME", name, "The TrainingJob's")->required();
+}
+
+void AddNameHere(CLI::App* command, std::string& name) {
+  command->add_option("NAME", name, "A run on this computer, else a TrainingJob")->required();
 }
 
 void AddSubmit(CLI::App& app, Invocation* invocation) {
@@ -75,7 +81,9 @@ void AddSubmit(CLI::App& app, Invocation* invocation) {
 void AddList(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<ListCommand>();
   CLI::App* command = Add(app, invocation, "list", "Show the jobs of a cluster", what);
-  command->add_flag("-A,--all-namespaces", what->all_namespaces, "Of every namespace");
+  CLI::Option* all =
+      command->add_flag("-A,--all-namespaces", what->all_namespaces, "Of every namespace");
+  command->add_flag("--here", what->here, "Show the runs on this computer instead")->excludes(all);
   command->add_option("-o,--output", what->output, "table, wide, json or yaml")
       ->check(CLI::IsMember({"table", "wide", "json", "yaml"}))
       ->capture_default_str();
@@ -85,7 +93,7 @@ void AddStatus(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<StatusCommand>();
   CLI::App* command = Add(app, invocation, "status",
                           "Show how a job is: machines, progress, failures, restarts", what);
-  AddName(command, what->name);
+  AddNameHere(command, what->name);
   CLI::Option* output = command->add_option("-o,--output", what->output, "text, json or yaml")
                             ->check(CLI::IsMember({"text", "json", "yaml"}))
                             ->capture_default_str();
@@ -98,11 +106,22 @@ void AddStatus(CLI::App& app, Invocation* invocation) {
 void AddLogs(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<LogsCommand>();
   CLI::App* command = Add(app, invocation, "logs", "Show what a job's processes printed", what);
-  AddName(command, what->name);
+  AddNameHere(command, what->name);
   CLI::Option* rank = command->add_option("--rank", what->rank, "Of this rank only");
   command->add_option("--machine", what->machine, "Of this machine only")->excludes(rank);
-  command->add_flag("-f,--follow", what->follow,
-                    "Go on until the job has ended, on replaced machines too");
+  CLI::Option* follow = command->add_flag(
+      "-f,--follow", what->follow, "Go on until the job has ended, on replaced machines too");
+  command->add_option("--tail", what->tail, "Only the last N lines of each machine")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->excludes(follow);
+}
+
+void AddWhy(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<WhyCommand>();
+  CLI::App* command = Add(app, invocation, "why",
+                          "Explain a job's last failure: root cause, budget, what to do", what);
+  AddNameHere(command, what->name);
 }
 
 void AddDebug(CLI::App& app, Invocation* invocation) {
@@ -165,6 +184,7 @@ void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddList(app, invocation);
   AddStatus(app, invocation);
   AddLogs(app, invocation);
+  AddWhy(app, invocation);
   AddDebug(app, invocation);
   AddRestart(app, invocation);
   AddSuspend(app, invocation, "suspend", "Stop a job and give its machines back", true);

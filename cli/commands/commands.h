@@ -33,6 +33,7 @@ void AddPlan(CLI::App& app, Invocation* invocation);
 void AddConvert(CLI::App& app, Invocation* invocation);
 void AddTopology(CLI::App& app, Invocation* invocation);
 void AddUi(CLI::App& app, Invocation* invocation);
+void AddMcp(CLI::App& app, Invocation* invocation);
 void AddBench(CLI::App& app, Invocation* invocation);
 void AddClusterCommands(CLI::App& app, Invocation* invocation);
 void AddCompletion(CLI::App& app, Invocation* invocation);

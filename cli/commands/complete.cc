@@ -16,6 +16,9 @@ namespace {
 constexpr std::array<std::string_view, 4> kOfClusters = {"-n", "--namespace", "--context",
                                                          "--kubeconfig"};
 
+constexpr std::array<std::string_view, 5> kFindsRunsHere = {"debug", "restart", "status", "logs",
+                                                            "why"};
+
 bool IsOfCluster(std::string_view word) {
   return std::ranges::find(kOfClusters, word.substr(0, word.find('='))) != kOfClusters.end();
 }
@@ -176,7 +179,7 @@ Completion CompleteIn(const CLI::App& command, std::vector<std::string> words,
     given.of_cluster.insert(given.of_cluster.begin(), of_cluster.begin(), of_cluster.end());
     std::vector<std::string> names;
     // These look on this computer unless an option names a cluster.
-    const bool here = command.get_name() == "debug" || command.get_name() == "restart";
+    const bool here = std::ranges::find(kFindsRunsHere, command.get_name()) != kFindsRunsHere.end();
     if (here && given.of_cluster.empty()) names = runs_here({});
     for (const std::string& name : jobs_of_cluster(given.of_cluster)) names.push_back(name);
     std::ranges::sort(names);

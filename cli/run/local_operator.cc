@@ -31,9 +31,11 @@
 #include "core/exit_codes.h"
 #include "core/gang/progress.h"
 #include "core/gang/status_api.h"
+#include "core/model/json.h"
 #include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/text/limited_text.h"
+#include "core/text/text.h"
 #include "operator/gang/gang_link.h"
 #include "operator/policy/last_failure.h"
 
@@ -46,6 +48,9 @@ constexpr Duration kStatusAgain = milliseconds(500);
 constexpr Duration kUnschedulableAgain = milliseconds(200);
 constexpr size_t kMaxWords = 256;  // bytes of what somebody gives as a reason
 constexpr size_t kMaxUnschedulable = 16 * 1024;
+constexpr uint32_t kMaxLogNumber = 1U << 20U;       // a rank, a machine, or lines
+constexpr size_t kMaxLogBytes = size_t{256} << 10;  // sixfold as escapes, and still one answer
+constexpr size_t kLogLineBytes = 64;                // of JSON around each line
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
 constexpr Duration kLastRetry = milliseconds(100);
@@ -130,10 +135,8 @@ class LocalOperator {
                  PlaysMachines(job, options) ? MakeHostsFile(setup_, job.metadata.name) : "",
              .needs_host_names = PlaysMachines(job, options) && core::StartsFromMachine0(job.spec),
              .marks_stderr = MarksStderr(job, options),
-             .on_line =
-                 [this](uint32_t machine, std::string_view line) {
-                   if (page_) page_->OnLine(machine, line);
-                 }}),
+             .on_line = [this](uint32_t machine,
+                               std::string_view line) { page_->OnLine(machine, line); }}),
         link_(setup_.loop.get(), LinkOptions(job.spec.num_machines, WantsPage(options)),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },
@@ -147,7 +150,7 @@ class LocalOperator {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
     for (const int signal : {SIGCHLD, SIGWINCH, SIGCONT}) setup_.loop->OnSignal(signal, [] {});
-    if (WantsPage(options)) MakePage();
+    MakePage();
   }
 
   // Before anything runs: a port that is taken must not cost a run.
@@ -176,14 +179,14 @@ class LocalOperator {
     }
     if (const Status begun = BeginSync(); !begun.ok()) return Abandon(begun.error());
     // From here on: the line with the page's token is in no report.
-    if (page_) screen_.OnEvent([this](const std::string& text) { page_->OnEvent(text); });
+    screen_.OnEvent([this](const std::string& text) { page_->OnEvent(text); });
     while (true) {
       const Time now = BootTime();
       ReadUnschedulable();
       for (const AgentEnd& end : agents_.Collect()) OnEnd(end);
       Result<Time> decided = DecideAll(now);
       if (!decided.ok()) return Abandon(decided.error());
-      if (page_) page_->OnJob(job_.status());
+      page_->OnJob(job_.status());
       if (job_.over()) return Finish();
       Show(now);
       if (now >= next_status_) {
@@ -269,7 +272,7 @@ class LocalOperator {
       rate_.Learn(BootTime(), *progress);
       SayProblem(events_.Learn(WallNow(), status.generation, *progress));
     }
-    if (page_) page_->OnStatus(status, job_.machine0()->started);
+    page_->OnStatus(status, job_.machine0()->started);
     PrintNews();
     if (job_.held() && !apply_failed_) ApplyCode();
   }
@@ -353,10 +356,62 @@ class LocalOperator {
   // ---- what other commands ask ----
 
   Result<Json> Answer(const Json& question) {
-    if (!question.contains("restart") || !question["restart"].is_object()) {
-      return Error::Invalid("this version of lockstep run knows only \"restart\"");
+    for (const auto& [name, answer] :
+         {std::pair("restart", &LocalOperator::Restart), std::pair("look", &LocalOperator::Look),
+          std::pair("log", &LocalOperator::Log)}) {
+      if (question.contains(name) && question[name].is_object()) {
+        return (this->*answer)(question[name]);
+      }
     }
-    const Json& asked = question["restart"];
+    return Error::Invalid("this version of lockstep run knows only \"restart\", \"look\", \"log\"");
+  }
+
+  Result<Json> Look(const Json& /*asked*/) {
+    core::JobStatus status = job_.status();
+    status.timings.created = options_.started_wall;
+    core::Trim(status);
+    core::Node document = core::ToNode(job_.job());
+    document.Add("status", core::ToNode(status));
+    return Json{{"document", core::WriteJson(document)}};
+  }
+
+  Result<Json> Log(const Json& asked) {
+    const auto number = [&asked](const char* name) -> std::optional<uint32_t> {
+      const Json value = asked.value(name, Json());
+      if (!value.is_number_unsigned()) return std::nullopt;
+      return static_cast<uint32_t>(std::min<uint64_t>(value.get<uint64_t>(), kMaxLogNumber));
+    };
+    const auto processes = static_cast<uint32_t>(spec().processes_per_machine);
+    std::vector<std::optional<uint32_t>> ranks = {number("rank")};
+    if (const auto machine = number("machine")) {
+      ranks.clear();
+      for (uint32_t i = 0; i < processes; ++i) ranks.emplace_back(*machine * processes + i);
+    }
+    std::vector<Json> lines;
+    uint64_t skipped = 0;
+    for (const std::optional<uint32_t>& rank : ranks) {
+      const Result<std::string> log = page_->Log(rank, 0);
+      if (!log.ok()) return log.error();
+      Json read = ParseJson(*log);
+      skipped += read["skipped"].get<uint64_t>();
+      for (Json& line : read["lines"]) lines.push_back(std::move(line));
+    }
+    std::ranges::sort(lines, {}, [](const Json& line) { return line["n"].get<uint64_t>(); });
+    const size_t most = number("lines").value_or(kMaxLogNumber);
+    size_t bytes = 0;
+    auto first = lines.end();
+    while (first != lines.begin() && static_cast<size_t>(lines.end() - first) < most) {
+      bytes += std::prev(first)->at("m").get_ref<const std::string&>().size() + kLogLineBytes;
+      if (bytes > kMaxLogBytes) break;
+      --first;
+    }
+    skipped += static_cast<uint64_t>(first - lines.begin());
+    return Json{{"processes", processes},
+                {"skipped", skipped},
+                {"lines", std::vector<Json>(first, lines.end())}};
+  }
+
+  Result<Json> Restart(const Json& asked) {
     const auto text = [&asked](const char* name) {
       const bool said = asked.contains(name) && asked[name].is_string();
       return said ? core::FirstBytes(core::OneLine(asked[name].get<std::string>()), kMaxWords)
@@ -447,7 +502,7 @@ class LocalOperator {
     const bool failed = next.last_failure != before.last_failure;
     if (failed && machine0 != 0 && next.attempts.Of(0) > machine0) {
       history_.Cut(EndOf(0, machine0), next.last_failure->failure);
-      if (page_) page_->OnHistory();
+      page_->OnHistory();
       PrintNews();
     }
     return {};
@@ -587,7 +642,6 @@ class LocalOperator {
   }
 
   void EndPage(const core::JobStatus& status, int exit_code, Time now) {
-    if (!page_) return;
     page_->OnHistory();
     page_->OnJob(status);
     page_->OnEnd(now, exit_code);
@@ -595,7 +649,6 @@ class LocalOperator {
 
   // Whoever looks at the page is to see how the run ended.
   void Linger() {
-    if (!page_) return;
     bool enough = false;
     for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [&enough] { enough = true; });
@@ -607,7 +660,7 @@ class LocalOperator {
   Result<int> Abandon(const Error& error) {
     KillAll();
     WriteStatus(job_.status());
-    if (page_) page_->OnEvent(error.message);
+    page_->OnEvent(error.message);
     EndPage(job_.status(), core::kExitTrouble, BootTime());
     screen_.SetTable({});
     screen_.Flush();
@@ -630,7 +683,7 @@ class LocalOperator {
                                end.signal > 0 ? std::nullopt : std::optional(end.code),
                                end.signal});
     }
-    if (page_) report.view = page_->Saved();
+    report.view = page_->Saved();
     const Status written = WriteFileAtomically(options_.report, ToJson(std::move(report)));
     if (!written.ok()) screen_.Event("no report: " + written.error().message);
   }
@@ -676,7 +729,7 @@ class LocalOperator {
   std::string status_problem_;         // as it was told
   std::string unschedulable_problem_;  // as it was told
   bool unwritten_ = false;             // a checkpoint in memory is not in the folder
-  std::unique_ptr<RunPage> page_;      // null: nobody wants one
+  std::unique_ptr<RunPage> page_;      // never null once this is made
 };
 
 }  // namespace

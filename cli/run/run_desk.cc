@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMaxClients = 16;
 constexpr size_t kMaxLine = size_t{64} << 10;
+constexpr size_t kMaxAnswer = Connection::kMaxQueued;
 constexpr Duration kQuestionPatience = seconds(5);
 constexpr Duration kAnswerPatience = seconds(10);
 
@@ -58,7 +59,7 @@ void RunDesk::OnData(uint64_t id, std::string_view data) {
 
 Result<Json> AskRun(const std::string& folder, const Json& question) {
   Result<Json> answer =
-      AskUnix(RunSocket(folder), question, kAnswerPatience, kMaxLine, "lockstep run");
+      AskUnix(RunSocket(folder), question, kAnswerPatience, kMaxAnswer, "lockstep run");
   if (!answer.ok() || !answer->contains("error")) return answer;
   const Json& error = (*answer)["error"];
   return Error::Conflict(error.is_string() ? error.get<std::string>() : "the run refused");

@@ -1,6 +1,11 @@
 // RunDesk: where other commands of the same user ask a `lockstep run` for something: a socket in
 // its folder, which is shut to other users. One line of JSON is asked, one is answered. Bounded:
-// connections, bytes of a line, 5 s for a question to come. One thread.
+// connections, 64 KiB of a question, 2 MiB of an answer, 5 s for a question to come. One thread.
+//
+//   {"restart": {"reason": ..., "requestedBy": ..., "atCommit": ...}}  ->  {"job": NAME}
+//   {"look": {}}  ->  {"document": the TrainingJob with its status, as JSON in a string}
+//   {"log": {"rank": R | "machine": M, "lines": N}}  ->
+//       {"processes": P, "skipped": lines that are not shown, "lines": [{"r": rank, "m": text}]}
 #ifndef LOCKSTEP_CLI_RUN_RUN_DESK_H_
 #define LOCKSTEP_CLI_RUN_RUN_DESK_H_
 

@@ -24,15 +24,7 @@ Status RunPage::Serve(uint16_t port, const PageFile& page) {
   PageServer::Handlers handlers;
   handlers.version = [this] { return view_.version(); };
   handlers.view = [this](uint64_t after) { return view_.Json(after, BootTime()); };
-  handlers.log = [this](std::optional<uint32_t> rank, uint64_t after) {
-    const core::Spec& spec = view_.job().spec;
-    const int64_t ranks = int64_t{spec.num_machines} * spec.processes_per_machine;
-    if (rank && *rank >= ranks) {
-      return Result<std::string>(Error::NotFound("there is no rank " + std::to_string(*rank) +
-                                                 "; the job has " + std::to_string(ranks)));
-    }
-    return Result<std::string>(view_.LogJson(rank, after));
-  };
+  handlers.log = [this](std::optional<uint32_t> rank, uint64_t after) { return Log(rank, after); };
   handlers.stacks = [this](std::optional<uint32_t> rank, const PageServer::Answer& answer) {
     if (!view_.live()) return answer(Error::Unavailable("the run has ended"));
     stacks_.Ask(sources_.agents(),
@@ -47,6 +39,16 @@ Status RunPage::Serve(uint16_t port, const PageFile& page) {
   if (Status status = server->Listen(port); !status.ok()) return status;
   server_ = std::move(server);
   return {};
+}
+
+Result<std::string> RunPage::Log(std::optional<uint32_t> rank, uint64_t after) const {
+  const core::Spec& spec = view_.job().spec;
+  const int64_t ranks = int64_t{spec.num_machines} * spec.processes_per_machine;
+  if (rank && *rank >= ranks) {
+    return Error::NotFound("there is no rank " + std::to_string(*rank) + "; the job has " +
+                           std::to_string(ranks));
+  }
+  return view_.LogJson(rank, after);
 }
 
 void RunPage::Notify() {

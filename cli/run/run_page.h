@@ -1,12 +1,13 @@
-// RunPage: what `lockstep run` keeps for its page and its report, and the page's server where one
-// is asked for. It only listens: nothing here changes the run, and nothing waits for a browser but
-// Linger, for at most kLinger once the run is over. One thread.
+// RunPage: what `lockstep run` keeps for its page, its report and `lockstep logs`, and the page's
+// server where one is asked for. It only listens: nothing here changes the run, and nothing waits
+// for a browser but Linger, for at most kLinger once the run is over. One thread.
 #ifndef LOCKSTEP_CLI_RUN_RUN_PAGE_H_
 #define LOCKSTEP_CLI_RUN_RUN_PAGE_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,8 @@ class RunPage {
   void OnLine(uint32_t machine, std::string_view line);
   void OnEnd(Time at, int exit_code);
 
+  // The newest lines of a rank, or of all, in the form of docs/internals/page.md.
+  Result<std::string> Log(std::optional<uint32_t> rank, uint64_t after) const;
   // The whole view, for the report.
   std::string Saved() { return view_.Json(0, BootTime()); }
   // Whether a page that is looked at has yet to get the last view.

@@ -90,7 +90,7 @@ FLOORS = {
         ("programs", "job", "numa", "convert", "ui/embedded"),
         ("machine", "sync"),
         {"run", "ui"},
-        "cluster",
+        ("cluster", "mcp"),
         "commands",
     ),
 }

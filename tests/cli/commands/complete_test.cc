@@ -81,7 +81,7 @@ TEST_F(CompleteTest, PathsAreOfferedOnlyWhereOnesFit) {
 }
 
 TEST_F(CompleteTest, NamesOfJobsComeFromTheClusterThatTheOptionsName) {
-  EXPECT_THAT(Words({"status", ""}), ElementsAre("bert", "gpt"));
+  EXPECT_THAT(Words({"suspend", ""}), ElementsAre("bert", "gpt"));
   EXPECT_THAT(options_, IsEmpty());
   EXPECT_THAT(Words({"-n", "research", "delete", "bert", "--context=blue", "g"}),
               ElementsAre("gpt"));
@@ -91,8 +91,10 @@ TEST_F(CompleteTest, NamesOfJobsComeFromTheClusterThatTheOptionsName) {
   EXPECT_THAT(options_, ElementsAre("--namespace", "research"));
 }
 
-TEST_F(CompleteTest, DebugAlsoNamesRunsOfThisComputer) {
-  EXPECT_THAT(Words({"debug", ""}), ElementsAre("bert", "gpt", "run-here"));
+TEST_F(CompleteTest, CommandsThatLookAlsoNameRunsOnThisComputer) {
+  for (const char* command : {"debug", "restart", "status", "logs", "why"}) {
+    EXPECT_THAT(Words({command, ""}), ElementsAre("bert", "gpt", "run-here")) << command;
+  }
   EXPECT_THAT(Words({"debug", "-n", "research", ""}), ElementsAre("bert", "gpt"));
 }
 

@@ -7,7 +7,8 @@ import pytest
 from tls import binary
 
 COMMANDS = [["lockstep"], *(["lockstep", each] for each in (
-    "run", "validate", "plan", "convert", "submit", "list", "status", "logs", "debug", "scale", "delete", "bench", "topology")),
+    "run", "validate", "plan", "convert", "submit", "list", "status", "logs", "why", "debug", "scale", "delete",
+    "bench", "topology", "mcp")),
     ["lockstep-operator"], ["lockstep-trainer"], *(["lockstep-trainer", *each] for each in (
         ["job"], ["train"], ["generate"], ["bench", "allreduce"],
         ["bench", "copies"], ["preflight"], ["analyze"]))]
