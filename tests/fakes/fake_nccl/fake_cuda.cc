@@ -7,13 +7,17 @@
 //   FAKE_START            what cuInit says, as a CUresult (default 0)
 //   FAKE_DRIVER           the CUDA version that the driver serves (default 13000)
 //   FAKE_MEMORY           the bytes of a GPU's memory (default: the machine's)
+//   FAKE_FULL             "CALL:N": the first N of these say that the GPU is out of memory. CALL is
+//                         context, module or memory
 //   FAKE_LOST_AT          the nth event recorded (from 1) finds the GPU lost, as all calls after
 //                         it
+//   FAKE_LOST_AS          what these say, as a CUresult (default 46)
 //   FAKE_IMAGE            what cuModuleLoadData says of each image, as a CUresult (default 0)
 //   FAKE_LOADS            how many images can be loaded (default: any number)
 //   FAKE_CAPABILITY       the compute capability of the GPUs (default 90)
 //   FAKE_SCHEDULE         the seed of the order in which a kernel's threads and blocks run
 //   FAKE_SLOW_SET_MS      how many ms longer each cuMemsetD8Async takes
+//   FAKE_SLOW_COPY_MS     how many ms longer each copy of 64 KiB or more to the host takes
 //   FAKE_QUEUE            how many jobs a stream holds; who puts more waits, and
 //                         FAKE_STUCK_FILE is made then
 #include "tests/fakes/fake_nccl/fake_cuda.h"
@@ -34,6 +38,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -175,6 +180,18 @@ int Setting(const char* name, int otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
 }
 int Gpus() { return Setting("FAKE_GPUS", 8); }
+Code Lost() { return static_cast<Code>(Setting("FAKE_LOST_AS", kDeviceLost)); }
+
+// One more of these calls; FAKE_FULL lets it find no memory.
+bool IsFull(std::string_view call) {
+  static std::map<std::string, int, std::less<>> calls;
+  static std::mutex mutex;
+  const char* setting = std::getenv("FAKE_FULL");
+  const std::string_view full = setting == nullptr ? "" : setting;
+  if (!full.starts_with(std::string(call) + ":")) return false;
+  const std::lock_guard lock(mutex);
+  return ++calls[std::string(call)] <= std::atoi(full.substr(call.size() + 1).data());
+}
 
 // A library with CUDA's interface has state of the process.
 struct Process {
@@ -319,6 +336,7 @@ Code cuDevicePrimaryCtxSetFlags_v2(Device device, unsigned flags) {
 
 Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
   if (!TheProcess().contexts[device].blocking) return kInvalidContext;
+  if (IsFull("context")) return kOutOfMemory;
   *context = &TheProcess().contexts[device];
   return kOk;
 }
@@ -326,7 +344,7 @@ Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
 Code cuDevicePrimaryCtxRelease_v2(Device) { return kOk; }
 
 Code cuCtxSetCurrent(Context context) {
-  if (TheProcess().lost.load()) return kDeviceLost;
+  if (TheProcess().lost.load()) return Lost();
   current_context = context;
   return kOk;
 }
@@ -380,7 +398,7 @@ Code cuEventRecord(Event event, Stream stream) {
     Process& process = TheProcess();
     const std::lock_guard lock(process.mutex);
     if (++process.events == Setting("FAKE_LOST_AT", 0)) process.lost = true;
-    if (process.lost) return kDeviceLost;
+    if (process.lost) return Lost();
   }
   event->done = std::make_shared<std::atomic<bool>>(false);
   event->at = std::make_shared<std::atomic<int64_t>>(0);
@@ -414,12 +432,14 @@ Code cuEventSynchronize(Event event) {
 Code cuMemAlloc_v2(Address* address, size_t bytes) {
   if (!HasContext()) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
+  if (IsFull("memory")) return kOutOfMemory;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
   const int limit = Setting("FAKE_MEMORY", 0);
   if (limit > 0 && process.allocated + bytes > static_cast<size_t>(limit)) return kOutOfMemory;
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (memory == nullptr) return kOutOfMemory;
+  std::memset(memory, 0xff, bytes);  // NaN, in every type: what nobody has written shows
   process.allocated += bytes;
   process.memory[reinterpret_cast<uintptr_t>(memory)] = bytes;
   *address = reinterpret_cast<uintptr_t>(memory);
@@ -502,12 +522,17 @@ Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream str
 
 Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
   if (!IsDeviceMemory(Pointer(from), bytes)) return kInvalidValue;
-  return Run(stream, [=] { std::memcpy(to, Pointer(from), bytes); });
+  const std::chrono::milliseconds slow(bytes < 65536 ? 0 : Setting("FAKE_SLOW_COPY_MS", 0));
+  return Run(stream, [=] {
+    std::this_thread::sleep_for(slow);
+    std::memcpy(to, Pointer(from), bytes);
+  });
 }
 
 Code cuModuleLoadData(Module* module, const void* image) {
   if (!HasContext()) return kInvalidContext;
   if (const Code refused = Setting("FAKE_IMAGE", 0); refused != kOk) return refused;
+  if (IsFull("module")) return kOutOfMemory;
   {
     Process& process = TheProcess();
     const std::lock_guard lock(process.mutex);

@@ -14,10 +14,11 @@ Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevic
   std::string refused;
   for (const DeviceImage& image : images) {
     if (image.oldest > *capability) continue;
-    const collectives::cuda::Code code =
-        device->api().module_load(&kernels.loaded_->module, image.data.data());
-    if (code == collectives::cuda::kSuccess) return kernels;
-    const Error failed = device->driver().Failure("cuModuleLoadData", code);
+    const Status loaded = device->driver().AwaitMemory("cuModuleLoadData", [&] {
+      return device->api().module_load(&kernels.loaded_->module, image.data.data());
+    });
+    if (loaded.ok()) return kernels;
+    const Error& failed = loaded.error();
     if (failed.kind != ErrorKind::kInternal) return failed;  // no fault of the image's
     refused += (refused.empty() ? "" : "; ") + std::string(image.what) + ": " + failed.message;
   }

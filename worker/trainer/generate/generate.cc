@@ -59,7 +59,7 @@ Result<std::unique_ptr<TokenReader>> OpenOnGpu(core::Device device, const Loaded
   Result<Gpu> gpu = Gpu::Open(index);
   if (!gpu.ok()) {
     if (must || gpu.error().kind != ErrorKind::kNotFound) return gpu.error();
-    if (collectives::CudaDevice::Open(index).ok()) Warn("on CPUs: " + gpu.error().message);
+    if (collectives::CudaDriver::IsInstalled()) Warn("on CPUs: " + gpu.error().message);
     return none;
   }
   Result<std::unique_ptr<CudaDecoder>> decoder = CudaDecoder::Create(

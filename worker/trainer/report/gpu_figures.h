@@ -24,20 +24,27 @@ class GpuFigures {
   const std::string& why_not() const { return why_not_; }
   // StepRecord's.
   double peak_flops() const { return peak_flops_; }
-  // Where kInterval has passed since the last: SayXids(), and appends GpuMonitor::Read()'s.
+  // Where kInterval has passed since the last: a line of stderr for each new Xid, and appends
+  // GpuMonitor::Read()'s.
   void AddTo(Numbers& numbers, Time now);
-  // A line of stderr for each Xid that was not said yet: it may be why this rank fails. From any
-  // thread; where another one asks NVML just now it leaves that to it, and does not wait.
-  void SayXids();
+  // Why this rank fails: SayXids(), and kBroken in place of `error` if the GPU reported a fatal Xid
+  // in the last minute. An error in the job itself (kInvalid) stays. From any thread.
+  Error Judge(const Error& error, Time now);
 
  private:
-  void SayNewXids();
+  // How long before a failure a fatal Xid may have been read and still be its cause.
+  static constexpr Duration kXidMemory = seconds(60);
+
+  // A line of stderr for each Xid that was not said yet.
+  void SayNewXids(Time now);
 
   std::string address_;
   std::string why_not_;
   double peak_flops_ = 0;
   std::mutex asking_;
   std::optional<GpuMonitor> monitor_;  // under asking_, but for whether there is one
+  std::string fatal_;                  // "Xid 79 (it has fallen off the bus)"; under asking_
+  Time fatal_at_{};
   Time due_{};
 };
 

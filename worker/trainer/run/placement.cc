@@ -53,8 +53,10 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
     const bool missing = gpu.error().kind == ErrorKind::kNotFound;
     if (connection.world == 1 && (must || !missing)) return gpu.error();
     place.without_gpu_ = gpu.error();
-    if (missing && collectives::CudaDevice::Open(connection.local_rank).ok())
-      place.why_not_ = gpu.error().message;
+    if (missing) {
+      place.why_not_ =
+          collectives::CudaDriver::IsInstalled() ? gpu.error().message : "no NVIDIA driver is here";
+    }
   }
   // Alone, nothing has to be moved.
   if (connection.world > 1 || nccl) place.backend_ = must ? Backend::kNccl : Backend::kAuto;

@@ -38,7 +38,7 @@ class Placement {
   Status Settle(collectives::Communicator& all);
 
   std::optional<Gpu>& gpu() { return gpu_; }
-  // Why there is none though a GPU is here; empty: there is nothing to say.
+  // Why there is none though the job leaves the device to this machine; empty: it does not.
   const std::string& why_not() const { return why_not_; }
   // For values in host memory; null: `all` itself serves.
   collectives::Communicator* host_view() { return host_view_.get(); }

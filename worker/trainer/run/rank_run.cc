@@ -47,7 +47,7 @@ RankRun::~RankRun() {
 
 Result<int> RankRun::Go() {
   Result<int> code = Work();
-  if (!code.ok()) SayXids();
+  if (!code.ok()) code = Judge(code.error());
   if (!code.ok() && LivesOn(code.error())) return code;
   // The peers' reaction to this rank's own leaving is no error; a failure reported before it is.
   if (leaving_.exchange(true)) pause();
@@ -73,7 +73,7 @@ Result<std::optional<Kept>> RankRun::TakeKept() {
 }
 
 bool RankRun::LivesOn(const Error& error) {
-  if (rejoin_ == nullptr) return false;
+  if (rejoin_ == nullptr || error.kind == ErrorKind::kBroken) return false;
   if (rejoin_->ended()) return true;
   return error.kind == ErrorKind::kUnavailable && rejoin_->AwaitEnd(kEndPatience);
 }
@@ -90,8 +90,9 @@ Result<int> RankRun::Work() {
   return code;
 }
 
-void RankRun::SayXids() {
-  if (GpuFigures* figures = xids_.load()) figures->SayXids();
+Error RankRun::Judge(const Error& error) {
+  GpuFigures* figures = xids_.load();
+  return figures == nullptr ? error : figures->Judge(error, BootTime());
 }
 
 Status RankRun::Meet() {
@@ -115,10 +116,10 @@ Status RankRun::Meet() {
     const bool peer = error.kind == ErrorKind::kUnavailable;
     if (rejoin_ != nullptr && (peer || rejoin_->ended())) return;
     if (leaving_.exchange(true)) return;
-    SayXids();
-    Complain(error);
+    const Error judged = Judge(error);
+    Complain(judged);
     std::fflush(nullptr);
-    _exit(ExitCodeOf(error));
+    _exit(ExitCodeOf(judged));
   };
   Result<std::unique_ptr<Communicator>> all = collectives::Connect(setup_.connection);
   if (!all.ok()) return all.error();

@@ -67,8 +67,8 @@ class RankRun {
   // Who lost a peer hears of the end in a moment, unless it was the connection alone that broke.
   bool LivesOn(const Error& error);
   Result<int> Work();
-  // Of this rank's GPU, before the error that they may have led to. From any thread.
-  void SayXids();
+  // GpuFigures's, if this rank has a GPU. From any thread.
+  Error Judge(const Error& error);
   Status Meet();
   CheckpointLine::Options LineOptions() const;
   Status Begin();

@@ -40,7 +40,8 @@ int Train(const TrainOptions& options) {
                                          rejoin ? &*rejoin : nullptr, std::move(kept));
     const Result<int> code = run->Go();
     if (code.ok()) return *code;
-    if (!run->ended()) return Fail(code.error());
+    const bool broken = code.error().kind == ErrorKind::kBroken;
+    if (broken || !run->ended()) return Fail(code.error());
     Warn(code.error().message + "; this process lives on");
     Result<std::optional<Kept>> left = run->TakeKept();
     if (!left.ok()) return Fail(left.error());

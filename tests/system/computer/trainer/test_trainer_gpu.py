@@ -154,10 +154,15 @@ def test_report_of_late_operation_includes_nccl_ras_if_enabled(tmp_path, enabled
         assert ("RAS" in said) == enabled, said
 
 
-def test_trainer_reports_xids_that_end_the_first_step():
-    broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", FAKE_LOST_AT="8")
-    assert broken.returncode == 76 and "step 1/" not in broken.stdout, broken
-    assert broken.stderr.splitlines()[:2] == XIDS, broken
+@pytest.mark.parametrize("xids, code", [("31", 1), ("31,79", 76)])
+def test_fatal_xid_decides_that_machine_is_replaced_after_failed_launch(xids, code):
+    launch_failed = {"FAKE_LOST_AT": "8", "FAKE_LOST_AS": "719"}
+    broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", FAKE_XIDS=xids, **launch_failed)
+    assert broken.returncode == code and "step 1/" not in broken.stdout, broken
+    told = [f"GPU 0000:f0:00.0: Xid {number}" for number in xids.split(",")]
+    assert broken.stderr.splitlines()[:len(told)] == told, broken
+    reason = "GPU 0000:f0:00.0 reported Xid 79 (it has fallen off the bus), so the machine is to be replaced"
+    assert (reason in broken.stderr) == (code == 76), broken
 
 
 def test_trainer_reports_xids_if_watchdog_ends_the_rank(tmp_path):
@@ -165,15 +170,18 @@ def test_trainer_reports_xids_if_watchdog_ends_the_rank(tmp_path):
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=6"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={0: stuck}) as made:
-        assert made.start().wait() == [75, 75], made.errors
+        assert made.start().wait() == [76, 75], made.errors
         errors = (made.folder / "0.err").read_text().splitlines()
         assert "step 1/" not in made.output and errors[:2] == XIDS, errors
 
 
-def test_trainer_fails_on_broken_gpu_instead_of_using_cpus():
-    broken = train("--steps=1", FAKE_START="999")
+@pytest.mark.parametrize("code, words", [
+    ("999", "a GPU of this machine is lost or broken"),
+    ("802", "so the machine is to be replaced: its GPUs are not ready")])
+def test_trainer_fails_on_broken_gpu_or_driver_instead_of_using_cpus(code, words):
+    broken = train("--steps=1", FAKE_START=code)
     assert broken.returncode == 76, broken.stderr
-    assert "a GPU of this machine is lost or broken" in broken.stderr
+    assert words in broken.stderr
 
 
 def test_trainer_rejects_reduce_option_that_device_does_not_support():
@@ -214,6 +222,8 @@ def test_trainer_uses_gpu_by_default_only_if_all_gpu_libraries_exist(tmp_path):
     driver_alone = train("--steps=1", LD_LIBRARY_PATH=str(tmp_path))
     assert driver_alone.returncode == 0
     assert "on CPUs: cannot open libcublasLt.so.13" in driver_alone.stdout
+    assert "on CPUs: the NVIDIA driver is here but shows no GPU" in train("--steps=1", FAKE_GPUS="0").stdout
+    assert "on CPUs: no NVIDIA driver is here" in train("--steps=1", LD_LIBRARY_PATH="").stdout
 
 
 def example(folder, gpus, *options):

@@ -48,10 +48,10 @@ Status CudaDevice::Retain() {
   if (flagged != cuda::kSuccess && flagged != cuda::kPrimaryContextActive)
     return driver_->Failure("cuDevicePrimaryCtxSetFlags", flagged);
   cuda::Context context = nullptr;
-  const cuda::Code code = api().primary_context_retain(&context, device_);
-  if (code != cuda::kSuccess) {
-    return driver_->Failure("cuDevicePrimaryCtxRetain of GPU " + std::to_string(index_), code);
-  }
+  Status retained =
+      driver_->AwaitMemory("cuDevicePrimaryCtxRetain of GPU " + std::to_string(index_),
+                           [&] { return api().primary_context_retain(&context, device_); });
+  if (!retained.ok()) return retained;
   context_ = context;
   return {};
 }
@@ -190,14 +190,16 @@ Result<DeviceMemory> DeviceMemory::Allocate(const std::shared_ptr<const CudaDevi
   Result<CudaStream> stream = CudaStream::Create(device);
   if (!stream.ok()) return stream.error();
   DeviceMemory memory(device, std::move(*stream), bytes);
+  const std::string what =
+      "cuMemAlloc of " + std::to_string(bytes) + " bytes on GPU " + std::to_string(device->index());
+  const Result<CudaDevice::Memory> there = device->LookAtMemory();
+  if (!there.ok()) return there.error();
+  if (bytes > there->total) return device->driver().Failure(what, cuda::kOutOfMemory);
   // cuMemAlloc refuses to allocate nothing.
-  const cuda::Code code =
-      device->api().memory_allocate(&memory.address_, std::max<size_t>(bytes, 1));
-  if (code != cuda::kSuccess) {
-    return device->driver().Failure("cuMemAlloc of " + std::to_string(bytes) + " bytes on GPU " +
-                                        std::to_string(device->index()),
-                                    code);
-  }
+  const Status taken = device->driver().AwaitMemory(what, [&] {
+    return device->api().memory_allocate(&memory.address_, std::max<size_t>(bytes, 1));
+  });
+  if (!taken.ok()) return taken.error();
   return memory;
 }
 

@@ -123,8 +123,9 @@ class CudaEvent {
   cuda::Event event_;
 };
 
-// Bytes on the GPU; kTooLarge where it has no more. Copies run on a stream of its own and return
-// when they are done; collectives and kernels that use the memory must be done before.
+// Bytes on the GPU; kTooLarge where it has less, kUnavailable where others keep them. Copies run on
+// a stream of its own and return when they are done; collectives and kernels that use the memory
+// must be done before.
 class DeviceMemory {
  public:
   static Result<DeviceMemory> Allocate(const std::shared_ptr<const CudaDevice>& device,

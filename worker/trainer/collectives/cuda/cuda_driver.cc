@@ -1,5 +1,9 @@
 #include "worker/trainer/collectives/cuda/cuda_driver.h"
 
+#include <unistd.h>
+
+#include <thread>
+
 #include "worker/trainer/collectives/cuda/cuda_library.h"
 
 namespace lockstep::collectives {
@@ -39,10 +43,35 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
 
 bool IsLost(cuda::Code code) {
   return code == cuda::kDeviceUnavailable || code == cuda::kEccUncorrectable ||
-         code == cuda::kNvlinkUncorrectable || code == cuda::kUnknown;
+         code == cuda::kNvlinkUncorrectable || code == cuda::kContained || code == cuda::kUnknown;
 }
 
+// A start that fails because of what this program was given. Every other reason is the machine's.
+bool IsOfTheImage(cuda::Code code) {
+  return code == cuda::kStubLibrary || code == cuda::kNewerDriverWanted ||
+         code == cuda::kInvalidDevice || code == cuda::kCompatNotSupported;
+}
+
+std::string WhyNotStarted(cuda::Code code) {
+  switch (code) {
+    case cuda::kSystemNotReady:
+      return "its GPUs are not ready; if it has NVSwitches, nvidia-fabricmanager must run";
+    case cuda::kSystemDriverMismatch:
+      return "libcuda.so.1 and the kernel's driver have different versions: the driver was updated "
+             "while it ran";
+    default:
+      return "nvidia-smi and the kernel's log (Xid) say more";
+  }
+}
+
+constexpr Duration kMemoryGlance = milliseconds(200);
+
 }  // namespace
+
+bool CudaDriver::IsInstalled() {
+  return access("/proc/driver/nvidia/version", F_OK) == 0 ||
+         SharedLibrary::Open("LOCKSTEP_CUDA_LIBRARY", "libcuda.so.1").ok();
+}
 
 std::string CudaVersionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -75,17 +104,23 @@ Status CudaDriver::Start() {
                            ", and NCCL needs " + CudaVersionText(kOldest) +
                            " or newer: update the driver");
   }
-  const cuda::Code code = api_.init(0);
+  cuda::Code code = cuda::kSuccess;
+  const Status init = AwaitMemory("cuInit", [&] { return code = api_.init(0); });
   if (code == cuda::kNoDevice) {
     return Error::NotFound(
         "the NVIDIA driver is here but shows no GPU: ask for GPUs (resources.limits of "
         "nvidia.com/gpu), look at CUDA_VISIBLE_DEVICES and nvidia-smi, or use Gloo");
   }
-  if (code != cuda::kSuccess) {
-    const Error failed = Failure("cuInit", code);
-    if (failed.kind == ErrorKind::kBroken) return failed;
-    return Error::NotFound(failed.message +
-                           ": the NVIDIA driver does not start; nvidia-smi says more");
+  if (!init.ok()) {
+    if (init.error().kind == ErrorKind::kUnavailable || IsLost(code)) return init;
+    const std::string failed = init.error().message + ": the NVIDIA driver does not start";
+    if (IsOfTheImage(code)) {
+      return Error::NotFound(failed +
+                             "; look at the libcuda.so.1 of this image and at "
+                             "CUDA_VISIBLE_DEVICES, or use Gloo");
+    }
+    return Error{ErrorKind::kBroken,
+                 failed + ", so the machine is to be replaced: " + WhyNotStarted(code)};
   }
   return Check("cuDeviceGetCount", api_.device_get_count(&device_count_));
 }
@@ -109,6 +144,20 @@ Error CudaDriver::Failure(const std::string& what, cuda::Code code) const {
 Status CudaDriver::Check(const std::string& what, cuda::Code code) const {
   if (code == cuda::kSuccess) return {};
   return Failure(what, code);
+}
+
+Status CudaDriver::AwaitMemory(const std::string& what, const std::function<cuda::Code()>& take,
+                               Duration patience) const {
+  for (const Time until = BootTime() + patience;;) {
+    const cuda::Code code = take();
+    if (code != cuda::kOutOfMemory) return Check(what, code);
+    if (BootTime() >= until) {
+      return Error::Unavailable(Failure(what, code).message + ", for " +
+                                std::to_string(duration_cast<seconds>(patience).count()) +
+                                " s; another process is on it");
+    }
+    std::this_thread::sleep_for(kMemoryGlance);
+  }
 }
 
 }  // namespace lockstep::collectives

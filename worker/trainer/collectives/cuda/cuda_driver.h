@@ -2,10 +2,12 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_DRIVER_H_
 #define LOCKSTEP_WORKER_TRAINER_COLLECTIVES_CUDA_CUDA_DRIVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "worker/trainer/collectives/cuda/cuda_api.h"
 
 namespace lockstep::collectives {
@@ -18,9 +20,15 @@ class CudaDriver {
   // The oldest that NCCL 2.18 and later run on (11.4).
   static constexpr int kOldest = 11040;
 
+  // How long a GPU's memory is waited for: a killed process's is given back a little after its end.
+  static constexpr Duration kMemoryPatience = seconds(30);
+
   // libcuda.so.1, or the file that LOCKSTEP_CUDA_LIBRARY names. kNotFound says what is missing (the
-  // driver, a GPU, a newer driver) and what to do.
+  // driver, a GPU, a newer driver) and what to do. kBroken: the driver of this machine does not
+  // start.
   static Result<std::shared_ptr<const CudaDriver>> Load();
+  // This machine has a driver, whether or not it works: the kernel's, or its library.
+  static bool IsInstalled();
 
   const cuda::Api& api() const { return api_; }
   // The newest CUDA that it serves.
@@ -32,6 +40,10 @@ class CudaDriver {
   Error Failure(const std::string& what, cuda::Code code) const;
   // Ok for success.
   Status Check(const std::string& what, cuda::Code code) const;
+  // Calls `take` until it is not out of memory any more. kUnavailable if that lasts: another
+  // process is on the GPU.
+  Status AwaitMemory(const std::string& what, const std::function<cuda::Code()>& take,
+                     Duration patience = kMemoryPatience) const;
 
  private:
   CudaDriver() = default;

@@ -95,8 +95,8 @@ Status ConnectTransport(const Options& options, Rendezvous& rendezvous, Time dea
     if (nccl.error().kind != ErrorKind::kNotFound || options.backend == Backend::kNccl) {
       return nccl.error();
     }
-    // Where there is no GPU, nobody wonders.
-    if (CudaDriver::Load().ok()) parts->note = ", not NCCL: " + nccl.error().message;
+    // Without a driver nobody expects NCCL.
+    if (CudaDriver::IsInstalled()) parts->note = ", not NCCL: " + nccl.error().message;
   }
   if (options.world == 1) {
     parts->transport = std::make_unique<AloneTransport>();

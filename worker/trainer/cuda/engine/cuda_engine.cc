@@ -22,6 +22,7 @@ namespace {
 
 using collectives::CudaDevice;
 using collectives::CudaEvent;
+using collectives::CudaDriver;
 using collectives::DeviceMemory;
 
 // Arrays in the GPU's memory begin at multiples of this many floats, which kernels ask for.
@@ -439,14 +440,12 @@ CudaGptOptions ModelOptions(const Shape& shape, const EngineOptions& options, co
           .heads = HeldHeads(stage, options.batch.mine)};
 }
 
-// What a killed process held is given back a little after its end.
-constexpr Duration kMemoryPatience = seconds(30);
 constexpr Duration kMemoryGlance = milliseconds(200);
 
 // `of`: "rank 1, stage 1 of 2 (...): ", where ranks share a model.
 Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan, const std::string& of) {
   const std::string who = of + "GPU " + std::to_string(device.index()) + " has ";
-  for (const Time until = BootTime() + kMemoryPatience;;) {
+  for (const Time until = BootTime() + CudaDriver::kMemoryPatience;;) {
     Result<CudaDevice::Memory> memory = device.LookAtMemory();
     if (!memory.ok()) return memory.error();
     if (plan.sum() > memory->total) {

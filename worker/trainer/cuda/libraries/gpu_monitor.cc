@@ -202,6 +202,30 @@ std::vector<unsigned long long> GpuMonitor::NewXids() {
   return xids;
 }
 
+std::string_view FatalXid(unsigned long long xid) {
+  switch (xid) {
+    case 48:
+      return "an error of its memory that ECC cannot correct";
+    case 64:
+      return "a bad row of its memory cannot be remapped";
+    case 74:
+      return "an error of NVLink";
+    case 79:
+      return "it has fallen off the bus";
+    case 94:
+      return "a contained error of its memory";
+    case 95:
+      return "an uncontained error of its memory";
+    case 119:
+    case 120:
+      return "its system processor (GSP) does not answer";
+    case 140:
+      return "an error of its memory that it has not recovered from";
+    default:
+      return "";
+  }
+}
+
 uint32_t SlowdownOf(unsigned long long bits) {
   uint32_t slowed = 0;
   if ((bits & (nvml::kPowerCap | nvml::kPowerBrake)) != 0) slowed |= core::kSlowedByPower;

@@ -61,6 +61,10 @@ class GpuMonitor {
   std::optional<double> xid_;
 };
 
+// What a critical Xid after which the GPU or its machine must not be used says, by NVIDIA's "Xid
+// Errors"; empty: it may be the program's, or is over.
+std::string_view FatalXid(unsigned long long xid);
+
 // NVML's bits, as core::GpuSlowdown has them.
 uint32_t SlowdownOf(unsigned long long bits);
 

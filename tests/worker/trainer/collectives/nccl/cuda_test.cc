@@ -12,6 +12,7 @@ namespace lockstep::collectives {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(Cuda, DeviceMemoryGivesBackWhatWasCopiedIntoIt) {
   RunRanks(1, [](Rank& rank) {
@@ -81,6 +82,65 @@ TEST(Cuda, AStreamThatWaitsForAnEventWaitsForTheWorkBeforeIt) {
     EXPECT_EQ(api.copy_to_host(&byte, address, 1, second->get()), cuda::kSuccess);
     Rank::Must(second->Synchronize());
     EXPECT_EQ(byte, 7);
+  });
+}
+
+Error StartFailure(const char* code) {
+  Rank::Set("FAKE_START", code);
+  const auto driver = CudaDriver::Load();
+  return driver.ok() ? Error{ErrorKind::kInternal, "it has started"} : driver.error();
+}
+
+TEST(Cuda, ADriverThatDoesNotStartIsTheMachinesFault) {
+  RunRanks(1, [](Rank&) {
+    for (const char* code : {"802", "803", "226", "719", "304", "999"}) {
+      const Error failure = StartFailure(code);
+      EXPECT_EQ(failure.kind, ErrorKind::kBroken) << failure.message;
+      EXPECT_THAT(failure.message, HasSubstr("the machine is to be replaced"));
+    }
+    EXPECT_THAT(StartFailure("802").message, HasSubstr("nvidia-fabricmanager must run"));
+    EXPECT_THAT(StartFailure("803").message, HasSubstr("have different versions"));
+  });
+}
+
+TEST(Cuda, ADriverThatTheImageBringsIsNoFaultOfTheMachine) {
+  RunRanks(1, [](Rank&) {
+    for (const char* code : {"34", "36", "101", "804"}) {
+      const Error failure = StartFailure(code);
+      EXPECT_EQ(failure.kind, ErrorKind::kNotFound) << failure.message;
+      EXPECT_THAT(failure.message, HasSubstr("look at the libcuda.so.1 of this image"));
+    }
+  });
+}
+
+TEST(Cuda, WaitsForTheMemoryOfAProcessThatHasJustEnded) {
+  for (const char* call : {"context:2", "memory:2"}) {
+    RunRanks(1, [call](Rank&) {
+      Rank::Set("FAKE_FULL", call);
+      const auto device = CudaDevice::Open(0);
+      ASSERT_TRUE(device.ok()) << device.error().message;
+      const Result<DeviceMemory> memory = DeviceMemory::Allocate(*device, 8);
+      EXPECT_TRUE(memory.ok()) << memory.error().message;
+    });
+  }
+}
+
+TEST(Cuda, MemoryThatAnotherProcessKeepsMayBeTriedAgain) {
+  RunRanks(1, [](Rank& rank) {
+    const Status taken = rank.device()->driver().AwaitMemory(
+        "cuMemAlloc", [] { return cuda::kOutOfMemory; }, Duration::zero());
+    ASSERT_FALSE(taken.ok());
+    EXPECT_EQ(taken.error().kind, ErrorKind::kUnavailable);
+    EXPECT_THAT(taken.error().message, HasSubstr("another process is on it"));
+  });
+}
+
+TEST(Cuda, MoreMemoryThanTheGpuHasIsAnErrorAtOnce) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("FAKE_MEMORY", "1000");
+    const Result<DeviceMemory> memory = DeviceMemory::Allocate(rank.device(), 1001);
+    ASSERT_FALSE(memory.ok());
+    EXPECT_EQ(memory.error().kind, ErrorKind::kTooLarge);
   });
 }
 
