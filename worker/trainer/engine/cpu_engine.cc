@@ -67,6 +67,7 @@ class CpuEngine final : public Engine {
     return gathered.ok() ? GatherReplica(*replica_, whole_, mesh_, *all_) : gathered;
   }
   // The steps write the replica itself, once their sums are there.
+  Status Quiesce() override { return {}; }
   Status KeepReplica() override { return {}; }
   Result<uint64_t> HashOfReplica() override {
     return HashOf(*replica_, sync_->HasAllMoments(), *threads_);

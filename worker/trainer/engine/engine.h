@@ -37,8 +37,10 @@ class Engine {
   virtual Result<float> Loss(int index, const ReadBatch& read) = 0;
   // Makes rank 0's replica of the whole model what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;
-  // Makes this rank's own replica what the last step that was done left, after one that failed, and
-  // when `all` has gone. Without EngineOptions::in_place it may be lost.
+  // Waits until nothing of a step that failed runs any more. `all` has gone.
+  virtual Status Quiesce() = 0;
+  // After Quiesce(), makes this rank's own replica what the last step that was done left. Without
+  // EngineOptions::in_place it may be lost.
   virtual Status KeepReplica() = 0;
   // Of what every rank has the same of after the last step, wherever that lies.
   virtual Result<uint64_t> HashOfReplica() = 0;

@@ -86,12 +86,19 @@ std::string Strangers(const std::vector<int64_t>& hashes, size_t place, size_t s
 }  // namespace
 
 Replica::Replica(const Shape& model, const Stage& of)
-    : shape(model),
-      stage(of),
-      layout(Parameters(model, of)),
-      parameters(HeldCount(model, of)),
-      moment1(OwnedCount(model, of)),
-      moment2(moment1.size()) {}
+    : shape(model), stage(of), layout(Parameters(model, of)) {
+  AllocateArrays();
+}
+
+void Replica::FreeArrays() {
+  for (const auto array : kArrays) std::vector<float>().swap(this->*array);
+}
+
+void Replica::AllocateArrays() {
+  parameters.assign(HeldCount(shape, stage), 0.0F);
+  moment1.assign(OwnedCount(shape, stage), 0.0F);
+  moment2.assign(moment1.size(), 0.0F);
+}
 
 uint64_t MixHashes(std::span<const uint64_t> hashes) {
   uint64_t mixed = kOffset;

@@ -22,6 +22,11 @@ struct Replica {
   TrainingState state() { return {parameters, moment1, moment2}; }
   ConstTrainingState state() const { return {parameters, moment1, moment2}; }
 
+  // Gives the memory of the arrays back, while an engine has them elsewhere.
+  void FreeArrays();
+  // Makes them anew, of zeros.
+  void AllocateArrays();
+
   std::span<float> owned() { return std::span(parameters).first(moment1.size()); }
 
   // The last stage's copy of wte.

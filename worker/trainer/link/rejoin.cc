@@ -67,10 +67,9 @@ void Rejoin::Run() {
   if (ended_ && on_end_) on_end_();
 }
 
-Result<lockstep::Json> Rejoin::Leave() {
-  if (Status said = Send({{"rank", rank_}, {"id", 2}, {"left", generation_}}); !said.ok()) {
-    return said.error();
-  }
+Status Rejoin::SayLeft() { return Send({{"rank", rank_}, {"id", 2}, {"left", generation_}}); }
+
+Result<lockstep::Json> Rejoin::AwaitNext() {
   Result<lockstep::Json> next = Receive();
   if (!next.ok()) return next;
   const bool told = next->contains("generation") && next->contains("environment") &&

@@ -1,13 +1,15 @@
 // Rejoin: how this process outlives its generation (docs/reference/protocol.md, "Living on"). It
-// asks the agent to tell it of the generation's end, aborts then, says that it has left, and is
-// told the next one. One for each generation.
+// asks the agent to report the generation's end. After that it aborts, reports that it has left,
+// and gets the next generation. One object for each generation.
 //
 //   Rejoin rejoin(socket, rank, "1-3");
 //   rejoin.Watch([&] { communicator->Abort("..."); });
 //   ...                              // an operation fails
 //   if (rejoin.AwaitEnd(seconds(10))) {
-//     // All that this process had of the generation is gone.
-//     Result<lockstep::Json> next = rejoin.Leave();  // {"generation": "1-4", "environment": {...}}
+//     // Nothing of this process acts in the generation any more.
+//     rejoin.SayLeft();
+//     Result<lockstep::Json> next = rejoin.AwaitNext();
+//     // {"generation": "1-4", "environment": {...}}
 //   }
 #ifndef LOCKSTEP_WORKER_TRAINER_LINK_REJOIN_H_
 #define LOCKSTEP_WORKER_TRAINER_LINK_REJOIN_H_
@@ -39,9 +41,11 @@ class Rejoin {
   void Watch(std::function<void()> on_end);
   // Waits for the end; false: it did not come, or no agent will tell of it.
   bool AwaitEnd(Duration patience);
-  // Nothing of this process acts in the generation any more. Waits for the next, for as long as its
-  // agent lives.
-  Result<lockstep::Json> Leave();
+  // Reports that nothing of this process acts in the generation any more. The agent waits 5 s for
+  // it; what the process does for itself alone, such as copying its state, comes after it.
+  Status SayLeft();
+  // After SayLeft(): waits for the next generation, for as long as the agent lives.
+  Result<lockstep::Json> AwaitNext();
 
  private:
   void Run();

@@ -54,12 +54,16 @@ Result<int> RankRun::Go() {
   return code;
 }
 
-Result<std::optional<Kept>> RankRun::TakeKept() {
+Status RankRun::Withdraw() {
   rejoin_->Watch(nullptr);
   evidence_.reset();
   saver_.reset();
   part_.reset();
   all_.reset();
+  return engine_ ? engine_->Quiesce() : Status();
+}
+
+Result<std::optional<Kept>> RankRun::TakeKept() {
   if (engine_) {
     if (Status kept = engine_->KeepReplica(); !kept.ok()) return kept.error();
   }

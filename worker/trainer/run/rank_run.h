@@ -52,7 +52,9 @@ class RankRun {
   // This generation has ended, and the process may go on in the next.
   bool ended() const { return rejoin_ != nullptr && rejoin_->ended(); }
 
-  // What it goes on with, when nothing of the generation acts here any more. An error: it cannot.
+  // Ends all that acts in the generation. An error: the process cannot go on in the next.
+  Status Withdraw();
+  // What it goes on with, after Withdraw(). An error: it cannot.
   Result<std::optional<Kept>> TakeKept();
 
  private:

@@ -43,11 +43,17 @@ int Train(const TrainOptions& options) {
     const bool broken = code.error().kind == ErrorKind::kBroken;
     if (broken || !run->ended()) return Fail(code.error());
     Warn(code.error().message + "; this process lives on");
-    Result<std::optional<Kept>> left = run->TakeKept();
-    if (!left.ok()) return Fail(left.error());
-    kept = std::move(*left);
+    if (Status withdrawn = run->Withdraw(); !withdrawn.ok()) return Fail(withdrawn.error());
+    if (Status left = rejoin->SayLeft(); !left.ok()) {
+      Complain(left.error());
+      return core::kExitPeerLost;
+    }
+    // After that: a large model's copy takes longer than an agent waits for a rank to leave.
+    Result<std::optional<Kept>> taken = run->TakeKept();
+    if (!taken.ok()) return Fail(taken.error());
+    kept = std::move(*taken);
     run.reset();
-    const Result<lockstep::Json> next = rejoin->Leave();
+    const Result<lockstep::Json> next = rejoin->AwaitNext();
     const Status told = next.ok() ? ApplyEnvironment(*next) : Status(next.error());
     if (!told.ok()) {
       Complain(told.error());

@@ -80,6 +80,7 @@ class StandIn : public Engine {
   }
   Result<float> Loss(int, const ReadBatch&) override { return 0.0F; }
   Status UpdateReplica() override { return {}; }
+  Status Quiesce() override { return {}; }
   Status KeepReplica() override { return {}; }
   Result<uint64_t> HashOfReplica() override { return uint64_t{0}; }
 

@@ -39,6 +39,7 @@ class StandIn : public Engine {
     return static_cast<float>(index) + static_cast<float>(inputs.front()) / 128;
   }
   Status UpdateReplica() override { return {}; }
+  Status Quiesce() override { return {}; }
   Status KeepReplica() override { return {}; }
   Result<uint64_t> HashOfReplica() override { return uint64_t{0}; }
 

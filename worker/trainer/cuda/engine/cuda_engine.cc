@@ -1,6 +1,7 @@
 #include "worker/trainer/cuda/engine/cuda_engine.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <span>
 #include <thread>
@@ -21,8 +22,8 @@ namespace lockstep::trainer {
 namespace {
 
 using collectives::CudaDevice;
-using collectives::CudaEvent;
 using collectives::CudaDriver;
+using collectives::CudaEvent;
 using collectives::DeviceMemory;
 
 // Arrays in the GPU's memory begin at multiples of this many floats, which kernels ask for.
@@ -107,6 +108,7 @@ class CudaEngine final : public Engine {
         whole_(options.whole),
         all_(&all),
         host_(options.host),
+        rank_(all.rank()),
         mesh_(Mesh::Of(options.sync_options.parallel, all.rank(), all.world())),
         stage_(mesh_.stage()),
         overlap_(options.sync_options.overlap),
@@ -125,7 +127,7 @@ class CudaEngine final : public Engine {
     for (size_t i = 0; i < buckets_.size(); ++i) tags_.push_back("bucket " + std::to_string(i));
   }
 
-  // Host to GPU.
+  // Host to GPU, where alone it then is on most ranks: eight copies would fill a machine's memory.
   Status Begin() {
     const CudaReplica on_gpu = parts_.arrays.replica();
     const struct {
@@ -142,7 +144,9 @@ class CudaEngine final : public Engine {
     auto* tails = parts_.tails.As<float>();
     std::fill_n(tails, 2 * kTailSize, 0.0F);
     tails[kTailSize + kTailStop] = 1;
-    return parts_.model->UpdateOperands();
+    if (Status updated = parts_.model->UpdateOperands(); !updated.ok()) return updated;
+    if (!UpdatesReplica()) replica_->FreeArrays();
+    return {};
   }
 
   Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) override {
@@ -183,24 +187,29 @@ class CudaEngine final : public Engine {
   }
 
   Status UpdateReplica() override {
-    if (stage_.is_model() ? all_->rank() != 0 : mesh_.pipeline() != 0) return {};
+    if (!UpdatesReplica()) return {};
     if (Status copied = CopyReplica(); !copied.ok()) return copied;
     return stage_.is_model() ? Status() : GatherReplica(*replica_, whole_, mesh_, *host_);
   }
 
   // What is left in the stream of a step that failed reads the replica, and memory of the host.
+  Status Quiesce() override { return kernels().Synchronize(); }
+
   Status KeepReplica() override {
-    if (Status ended = kernels().Synchronize(); !ended.ok()) return ended;
     if (updating_) return Error::Internal("the GPU failed while it made a step");
+    try {
+      if (!UpdatesReplica()) replica_->AllocateArrays();
+    } catch (const std::bad_alloc&) {
+      return Error::Unavailable("there is no host memory to keep the model and the optimizer in");
+    }
     return CopyReplica();
   }
 
   Result<uint64_t> HashOfReplica() override {
     const CudaReplica on_gpu = parts_.arrays.replica();
-    const std::pair<const float*, size_t> arrays[] = {
-        {on_gpu.parameters, replica_->parameters.size()},
-        {on_gpu.moment1, count()},
-        {on_gpu.moment2, count()}};
+    const std::pair<const float*, size_t> arrays[] = {{on_gpu.parameters, parts_.arrays.held},
+                                                      {on_gpu.moment1, count()},
+                                                      {on_gpu.moment2, count()}};
     std::vector<uint64_t> hashes;
     for (const auto& [array, size] : arrays) {
       const gpu::Checksum sums{
@@ -222,7 +231,9 @@ class CudaEngine final : public Engine {
  private:
   Kernels& kernels() { return parts_.model->kernels(); }
   // Of what the stage owns.
-  size_t count() const { return replica_->moment1.size(); }
+  size_t count() const { return parts_.arrays.owned; }
+  // This rank's replica in host memory is used.
+  bool UpdatesReplica() const { return stage_.is_model() ? rank_ == 0 : mesh_.pipeline() == 0; }
   size_t SlotOf(int i) const { return static_cast<size_t>(i % held_); }
   const CudaEvent& Reduced() const { return parts_.stamps[StampsOf(leaves_) - 2]; }
   const CudaEvent& Updated() const { return parts_.stamps[StampsOf(leaves_) - 1]; }
@@ -397,6 +408,7 @@ class CudaEngine final : public Engine {
   Replica* whole_;
   collectives::Communicator* all_;
   collectives::Communicator* host_;
+  const int rank_;
   const Mesh mesh_;
   const Stage stage_;
   bool overlap_;

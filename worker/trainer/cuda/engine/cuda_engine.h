@@ -46,9 +46,9 @@ CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, 
 
 // `all` is of device memory on the same GPU, or a world of one; it, `replica`, and what `options`
 // point to outlive the engine. The replica, of the mesh's stage, has the first step's values; later
-// UpdateReplica writes it: of a whole model on rank 0, of stages in the first pipeline. kInvalid,
-// with what to choose instead: a model that the kernels are not made for, a parameter server, less
-// memory than it takes.
+// UpdateReplica writes it: of a whole model on rank 0, of stages in the first pipeline. On other
+// ranks its arrays are freed until KeepReplica. kInvalid, with what to choose instead: a model that
+// the kernels are not made for, a parameter server, less memory than it takes.
 Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& options,
                                                Replica& replica, collectives::Communicator& all);
 

@@ -240,6 +240,8 @@ TEST(CudaEngine, InPlaceEveryRankKeepsWhatTheLastStepLeftWhenTheNextBreaksOff) {
       EXPECT_EQ(next.error().kind, ErrorKind::kUnavailable) << next.error().message;
     }
     all.reset();
+    EXPECT_EQ(replica.parameters.empty(), rank.rank() != 0) << "rank 0 writes checkpoints";
+    Rank::Must((*engine)->Quiesce());
     Rank::Must((*engine)->KeepReplica());
     EXPECT_EQ(HashOf(replica, true, threads), *left);
   });
