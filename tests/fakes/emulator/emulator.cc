@@ -453,6 +453,11 @@ void Block::WaitForGroups(int groups, const Where& where) {
 
 }  // namespace
 
+void Fail(const char* what) {
+  block->failure() = what;
+  block->Stop();
+}
+
 const HostKernel* Find(std::string_view name) {
   const auto found = Kernels().find(name);
   return found == Kernels().end() ? nullptr : &found->second;

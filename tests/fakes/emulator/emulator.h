@@ -43,6 +43,10 @@ const trainer::gpu::HostKernel* Find(std::string_view name);
 std::string Run(const trainer::gpu::HostKernel& kernel, const void* arguments,
                 const trainer::gpu::LaunchShape& shape, const Options& options);
 
+// For a kernel's thread: ends the launch for good, with `what` as what went wrong. A literal,
+// because what the caller has on its stack is never freed.
+[[noreturn]] void Fail(const char* what);
+
 template <typename Arguments>
 std::string Run(const Arguments& arguments, const Options& options) {
   return Run(*Find(Arguments::kName), &arguments, arguments.shape(), options);
