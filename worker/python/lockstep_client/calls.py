@@ -6,10 +6,12 @@ import os
 import pickle
 import sys
 import tempfile
+import types
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, TypeVar, Union, cast
 
 from lockstep import LockstepError
 from lockstep_call import CALL, traceback_file, value_file
+from lockstep_client import far
 from lockstep_client.errors import JobFailed, WaitTimeout
 from lockstep_client.job import Job
 from lockstep_client.local import LocalRun
@@ -30,9 +32,15 @@ def train(
     name: str = "",
     timeout: Optional[float] = None,
     echo: bool = True,
+    cluster: bool = False,
+    namespace: Optional[str] = None,
+    kubeconfig: Optional[str] = None,
+    context: Optional[str] = None,
+    modules: Sequence[types.ModuleType] = (),
+    python: str = "",
     **fields: Any,
 ) -> T:
-    """Calls fn(*args, **kwargs) on machines x processes ranks of this computer.
+    """Calls fn(*args, **kwargs) on machines x processes ranks of this computer or of a cluster.
 
         def fit(epochs):
             import torch.distributed as dist
@@ -49,11 +57,32 @@ def train(
     max_restarts: how often a failed rank may be restarted, all ranks with it. env: variables of the
     ranks. name: the job's; else the function's. timeout: in seconds; then the job is stopped and
     WaitTimeout raised. echo: print what ranks print. fields: any other field of lockstep.Job.
+    python: the ranks' Python; else this process's, on a cluster the image's python3.
+
+    cluster=True calls it on a cluster, in containers of `image`:
+
+        loss = lockstep.train(fit, machines=2, processes=8, args=[3], cluster=True,
+                              image="registry.example/torch:2.9", namespace="research")
+
+    namespace, kubeconfig, context: as for lockstep.submit(). The image needs Python of the same
+    minor version and what the function imports, but neither Lockstep nor cloudpickle. The call has
+    at most 127 KiB when compressed, the value 1 MiB; let ranks read larger data themselves.
+    modules: local modules that the image lacks, which are sent with the function. Whoever may read
+    the job can read the call. The job stays for an hour after its end.
 
     Raises JobFailed with the traceback of the rank that failed first. Ctrl-C stops the job.
     """
     if not callable(fn):
         raise TypeError(f"train() takes a function, not {type(fn).__name__}")
+    if cluster:
+        fields.setdefault("failure_policy", FailurePolicy(max_restarts=max_restarts))
+        where = {"namespace": namespace, "kubeconfig": kubeconfig, "context": context}
+        return cast(T, far.train(
+            (fn, tuple(args), dict(kwargs or {})), name or _name(fn), machines=machines,
+            processes=processes, env=env or {}, timeout=timeout, echo=echo,
+            python=python or "python3", modules=modules, where=where, fields=fields))
+    if namespace or kubeconfig or context or modules:
+        raise TypeError("namespace, kubeconfig, context and modules need cluster=True")
     cloudpickle = need("cloudpickle", "cloudpickle", "lockstep.train")
     folder = tempfile.TemporaryDirectory(prefix="lockstep-train-")
     with folder:
@@ -67,7 +96,7 @@ def train(
         if max_restarts == 0:
             fields.setdefault("prestart", "Never")  # no process will be started again
         job = Job(name or _name(fn), machines=machines, processes=processes,
-                  command=[sys.executable, "-m", "lockstep_call", folder.name],
+                  command=[python or sys.executable, "-m", "lockstep_call", folder.name],
                   env=_variables(env or {}), **fields)
         with LocalRun(job, echo=echo, options=["--local", "--no-hints"]) as run:
             try:
