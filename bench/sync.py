@@ -62,6 +62,7 @@ class SyncedRun:
         self.code, self._status = folder / "code", folder / "status.json"
         self._name = f"sync-{os.getpid()}"
         self._world = shape.world if prestart != "Never" else 0
+        self._generation = ""  # of the last first step
         self.code.mkdir()
         subprocess.run(["git", "init", "-q", str(self.code)], check=True)
         (self.code / "train.py").write_text(TRAIN)
@@ -91,20 +92,26 @@ class SyncedRun:
 
     def first_step(self, version):
         """When rank 0 did its first step in the next generation."""
-        at, ran, _ = self._lines.get(timeout=PATIENCE)
+        at, ran, self._generation = self._lines.get(timeout=PATIENCE)
         if ran != version:
             sys.exit(f"version {ran} ran, not {version}")
         return at
 
+    def prestart(self):
+        try:
+            return json.loads(self._status.read_text()).get("prestart", {})
+        except (OSError, ValueError):
+            return {}
+
     def await_spares(self):
+        """The file may be half a second old. A status from before this generation would still count
+        the interpreters that became its ranks, and the next restart would be cold."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            try:
-                status = json.loads(self._status.read_text())
-            except (OSError, ValueError):
-                status = {}
-            if status.get("prestart", {}).get("ready", 0) >= self._world:
-                return time.sleep(1)  # the status is at most half a second old
+            prestart = self.prestart()
+            fresh = not self._world or prestart.get("counted") == self._generation
+            if fresh and prestart.get("ready", 0) >= self._world:
+                return time.sleep(1)
             time.sleep(0.1)
         sys.exit("the interpreters were not ready in time")
 
@@ -136,13 +143,15 @@ def main():
                     began = now()
                     run.restart()
                     restarts.append((run.first_step(version) - began) / 1e6)
+            cold = run.prestart().get("cold", 0)
         finally:
             run.end()
     bare = spread(restarts)
     emit("sync", "restart", shape=str(arguments.shape), prestart=arguments.prestart, unit="ms", **bare)
     ours = spread(edits)
     emit("sync", "edit", shape=str(arguments.shape), prestart=arguments.prestart, unit="ms", **ours,
-         p95=round(quantile(edits, 0.95), 3), ratioToFloor=round(ours["p50"] / bare["p50"], 2))
+         p95=round(quantile(edits, 0.95), 3), coldGenerations=cold,
+         ratioToFloor=round(ours["p50"] / bare["p50"], 2))
 
 
 if __name__ == "__main__":
