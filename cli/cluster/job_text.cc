@@ -68,6 +68,7 @@ std::string ProgressOf(const core::JobStatus& status) {
   if (!status.progress) return OrNone(status.progress_text);
   std::string text = core::OneLine(status.progress_text);
   if (text.empty()) text = "step " + std::to_string(status.progress->step);
+  if (status.progress->source == "Output") text += " (read from its output)";
   for (const core::ProgressMetric& metric : status.progress->metrics) {
     text += ", " + core::OneLine(metric.name) + " " + core::OneLine(metric.value);
   }

@@ -54,7 +54,22 @@ Status ReadInto(TryLog* log, const std::string& path) {
 }
 
 int TryOutput(const PlanOptions& options) {
-  TryLog log;
+  auto patterns = std::make_shared<std::vector<core::CompiledPattern>>();
+  if (!options.file.empty()) {
+    Result<LoadedJob> loaded =
+        LoadJob(options.file, options.flags, core::Target::kLocal, std::nullopt);
+    if (!loaded.ok()) {
+      Say(loaded.error().message);
+      return core::kExitUsage;
+    }
+    ShowProblems(loaded->problems, loaded->file);
+    if (!loaded->ok()) return core::kExitUsage;
+    for (const std::string& text : loaded->job.spec.progress.patterns) {
+      Result<core::CompiledPattern> pattern = core::CompileUserPattern(text);
+      if (pattern.ok()) patterns->push_back(std::move(*pattern));
+    }
+  }
+  TryLog log(patterns);
   const Status read = ReadInto(&log, options.try_log);
   if (!read.ok()) {
     Say(read.error().message);

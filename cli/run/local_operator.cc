@@ -516,15 +516,14 @@ class LocalOperator {
     return BootTime();
   }
 
-  // Of its decisions people are told which machines it replaces, for which one the others wait,
-  // which ranks are started again alone, and which checkpoint is not written; the rest the gang's
-  // own lines say.
+  // Prints the events that the gang's own lines do not show.
   void PrintEvent(const control::EventNote& event) {
     if (event.reason == "CheckpointNotWritten") unwritten_ = true;
     if (event.reason == "CheckpointNotWritten" || event.reason == "Straggler" ||
         event.reason == "PreflightFoundSlow" || event.reason == control::kRankRestarted ||
         event.reason == "RanksNeverMet" || event.reason == "GangShrunk" ||
-        event.reason == "GangGrown" || event.reason == "HangTimeoutUnused") {
+        event.reason == "GangGrown" || event.reason == "HangSuspected" ||
+        event.reason == "HangTimeoutUnused") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;

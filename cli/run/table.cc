@@ -88,6 +88,7 @@ std::string Headline(const TableView& view) {
     if (progress->total_steps > 0) {
       line += " " + std::to_string(100 * progress->step / progress->total_steps) + "%";
     }
+    if (progress->source != core::StepSource::kReports) line += " (read from its output)";
     if (progress->loss) line += "  loss " + Number(*progress->loss, "%.4g");
     for (const std::string& name : view.show) line += "  " + name + " " + FigureOf(progress, name);
     if (const auto rate = view.rate.steps_per_second()) line += "  " + Rate(*rate) + " steps/s";

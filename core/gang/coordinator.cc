@@ -384,7 +384,8 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
     std::erase_if(told.figures, [](const NamedFigure& figure) {
       return figure.name.size() > kMaxFigureName || !std::isfinite(figure.value);
     });
-    if (!history_.empty() && Record().generation == generation_) {
+    const bool exact = rank.source != StepSource::kEpochs;
+    if (exact && !history_.empty() && Record().generation == generation_) {
       Record().last_step = std::max(Record().last_step, rank.step);
     }
     stragglers_.Learn(now, rank);

@@ -243,7 +243,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu},
     Field{"scalingEfficiency", &RankProgress::scaling}, Field{"gpu", &RankProgress::gpu},
     Field{"gpuClock", &RankProgress::gpu_clock},
-    Field{"figures", &RankProgress::figures, AtMost{kMaxNamedFigures}});
+    Field{"figures", &RankProgress::figures, AtMost{kMaxNamedFigures}},
+    Field{"source", &RankProgress::source});
 
 template <>
 inline constexpr auto kFields<Straggler> = std::tuple(
@@ -287,7 +288,8 @@ inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
     Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
     Field{"scalingEfficiency", &GangProgress::scaling},
-    Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}});
+    Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}},
+    Field{"source", &GangProgress::source});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(

@@ -198,11 +198,15 @@ MemberActions Member::OnPlace(Time now, Whereabouts whereabouts) {
 MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   Begin(now);
   progress_[progress.rank] = progress;
-  last_progress_[progress.rank] = now;
-  report_.last_step = std::max(report_.last_step, progress.step);
+  // Output may come after the rank's end.
+  const bool counts = progress.source == StepSource::kReports || config_.output_counts;
+  if (counts && !finished_.contains(progress.rank)) last_progress_[progress.rank] = now;
+  // What is computed from epochs is no step to resume from.
+  const bool exact = progress.source != StepSource::kEpochs;
+  if (exact) report_.last_step = std::max(report_.last_step, progress.step);
   const auto loaded =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(progress.loaded));
-  const bool first = report_.first_step == 0 && progress.step > 0;
+  const bool first = exact && report_.first_step == 0 && progress.step > 0;
   if (first) report_.first_step = progress.step;
   if (first || loaded > report_.loaded) {
     report_.loaded = std::max(report_.loaded, loaded);

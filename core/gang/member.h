@@ -44,6 +44,8 @@ struct MemberConfig {
   std::vector<uint32_t> deciders = {};
   // Ranks whose death is no matter of the others': they are started again alone.
   std::vector<uint32_t> alone = {};
+  // Whether hangTimeout counts steps that are read from the ranks' output.
+  bool output_counts = false;
 };
 
 // ---- actions ----

@@ -223,6 +223,18 @@ struct NamedFigure {
 inline constexpr size_t kMaxNamedFigures = 8;
 inline constexpr size_t kMaxFigureName = 64;  // bytes
 
+// Where a rank's step comes from.
+enum class StepSource : uint8_t {
+  kReports,  // the program reported it
+  kOutput,   // the program printed it
+  kEpochs,   // computed from epochs that the program printed
+};
+template <>
+inline constexpr auto kEnumNames<StepSource> =
+    std::to_array<EnumName<StepSource>>({{StepSource::kReports, "Reports"},
+                                         {StepSource::kOutput, "Output"},
+                                         {StepSource::kEpochs, "Epochs"}});
+
 struct RankProgress {
   uint32_t rank = 0;
   int64_t step = 0;
@@ -238,7 +250,8 @@ struct RankProgress {
   int32_t gpu = -1;      // its machine's number of its GPU; -1: not said
   GpuClock gpu_clock{};
   std::vector<NamedFigure> figures{};  // in the order of their names
-  double loaded = 0;                   // seconds; of the machine's Report, and told with that alone
+  StepSource source = StepSource::kReports;
+  double loaded = 0;  // seconds; of the machine's Report, and told with that alone
 };
 
 struct Progress {

@@ -44,17 +44,33 @@ std::vector<NamedFigure> MeanFigures(const std::vector<RankProgress>& ranks) {
 
 }  // namespace
 
-std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks) {
-  if (ranks.empty()) return std::nullopt;
+std::optional<GangProgress> Summarize(const std::vector<RankProgress>& all) {
+  if (all.empty()) return std::nullopt;
+  std::vector<RankProgress> ranks = all;
+  const bool reported = std::ranges::any_of(
+      ranks, [](const RankProgress& rank) { return rank.source == StepSource::kReports; });
+  if (reported) {
+    std::erase_if(ranks,
+                  [](const RankProgress& rank) { return rank.source != StepSource::kReports; });
+  }
   GangProgress job;
   job.step = ranks.front().step;
+  job.source = ranks.front().source;
   double loss = 0;
   int losses = 0;
   for (const RankProgress& rank : ranks) {
-    job.step = std::min(job.step, rank.step);
+    if (rank.step < job.step) {
+      job.step = rank.step;
+      job.source = rank.source;
+    }
     job.total_steps = std::max(job.total_steps, rank.total_steps);
-    job.tokens_per_second += rank.tokens_per_second;
-    job.teraflops += rank.teraflops;
+    if (reported) {
+      job.tokens_per_second += rank.tokens_per_second;
+      job.teraflops += rank.teraflops;
+    } else {
+      if (job.tokens_per_second == 0) job.tokens_per_second = rank.tokens_per_second;
+      if (job.teraflops == 0) job.teraflops = rank.teraflops;
+    }
     if (std::isfinite(rank.loss)) {
       loss += rank.loss;
       ++losses;

@@ -13,7 +13,9 @@
 namespace lockstep::core {
 
 // The job's step is that of its slowest rank that reports; loss, MFU, scaling efficiency and named
-// figures are the mean of those that say one.
+// figures are the mean of those that say one. If some rank reports, ranks whose steps are read from
+// their output are left out. Printed rates are shown as the first rank prints them and never added,
+// because a program may print a rank's rate or the job's.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
@@ -23,6 +25,7 @@ struct GangProgress {
   double mfu = 0;                      // 0: not said
   double scaling = 0;                  // efficiency; 0: not said
   std::vector<NamedFigure> figures{};  // in the order of their names, at most kMaxNamedFigures
+  StepSource source = StepSource::kReports;  // of the slowest rank's step
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 

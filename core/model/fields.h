@@ -117,6 +117,11 @@ inline constexpr auto kFields<Logs> =
                Field{"path", &Logs::path, AtMost{4096}});
 
 template <>
+inline constexpr auto kFields<ProgressSource> =
+    std::tuple(Field{"from", &ProgressSource::from},
+               Field{"patterns", &ProgressSource::patterns, AtMost{8, 256}});
+
+template <>
 inline constexpr auto kFields<AttemptRange> =
     std::tuple(Field{"attempt", &AttemptRange::attempt, Always{}},
                Field{"machines", &AttemptRange::machines, Always{}});
@@ -154,7 +159,8 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},
     Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
     Field{"preflight", &Spec::preflight}, Field{"logs", &Spec::logs},
-    Field{"suspend", &Spec::suspend}, Field{"restartRequest", &Spec::restart_request},
+    Field{"progress", &Spec::progress}, Field{"suspend", &Spec::suspend},
+    Field{"restartRequest", &Spec::restart_request},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

@@ -57,6 +57,13 @@ enum class TopologyMode : uint8_t { kPreferred, kRequired };
 enum class GangScheduler : uint8_t { kNone, kKubernetes, kCoscheduling, kVolcano };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
+// Where a rank's step, total and loss come from.
+enum class ProgressFrom : uint8_t {
+  kAuto,     // what it reports; until it does, what it prints
+  kReports,  // lockstep.report() alone
+  kOutput,   // what it prints alone, which hangTimeout then counts
+  kNever,
+};
 // Whether interpreters wait beside the ranks with what these import, for the next generation.
 enum class Prestart : uint8_t { kNever, kAuto, kAlways };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
@@ -208,6 +215,13 @@ struct Health {
   friend bool operator==(const Health&, const Health&) = default;
 };
 
+struct ProgressSource {
+  ProgressFrom from = ProgressFrom::kAuto;
+  std::vector<std::string> patterns;  // RE2 with the groups step, total, epoch, epochs and loss
+
+  friend bool operator==(const ProgressSource&, const ProgressSource&) = default;
+};
+
 struct Logs {
   Console console = Console::kAll;
   LogFormat format = LogFormat::kPrefix;
@@ -261,6 +275,7 @@ struct Spec {
   Health health;
   Preflight preflight;
   Logs logs;
+  ProgressSource progress;
   bool suspend = false;
   std::optional<RestartRequest> restart_request;
   int64_t active_deadline_seconds = 0;  // 0: none
@@ -332,6 +347,9 @@ template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<C
      {Console::kFailedOnly, "FailedOnly"}});
 template <> inline constexpr auto kEnumNames<LogFormat> = std::to_array<EnumName<LogFormat>>(
     {{LogFormat::kPrefix, "Prefix"}, {LogFormat::kRaw, "Raw"}, {LogFormat::kJson, "Json"}});
+template <> inline constexpr auto kEnumNames<ProgressFrom> = std::to_array<EnumName<ProgressFrom>>(
+    {{ProgressFrom::kAuto, "Auto"}, {ProgressFrom::kReports, "Reports"},
+     {ProgressFrom::kOutput, "Output"}, {ProgressFrom::kNever, "Never"}});
 template <> inline constexpr auto kEnumNames<Prestart> = std::to_array<EnumName<Prestart>>(
     {{Prestart::kNever, "Never"}, {Prestart::kAuto, "Auto"}, {Prestart::kAlways, "Always"}});
 template <> inline constexpr auto kEnumNames<SuccessPolicy> =

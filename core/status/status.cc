@@ -53,6 +53,7 @@ void TrimMachines(std::vector<MachineStatus>& machines) {
 void TrimProgress(JobProgress& progress) {
   Floor(progress.last_updated);
   KeepFirst(progress.metrics, kMaxMetrics);
+  Shorten(progress.source);
   for (ProgressMetric& metric : progress.metrics) {
     Shorten(metric.name);
     Shorten(metric.value);

@@ -173,6 +173,7 @@ struct JobProgress {
   int32_t percent = 0;
   std::optional<int64_t> eta_seconds{};
   std::vector<ProgressMetric> metrics{};
+  std::string source{};  // Reports or Output
   std::optional<WallTime> last_updated{};
 
   friend bool operator==(const JobProgress&, const JobProgress&) = default;

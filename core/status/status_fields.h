@@ -77,7 +77,8 @@ template <>
 inline constexpr auto kFields<JobProgress> = std::tuple(
     Field{"step", &JobProgress::step, Always{}}, Field{"totalSteps", &JobProgress::total_steps},
     Field{"percent", &JobProgress::percent}, Field{"etaSeconds", &JobProgress::eta_seconds},
-    Field{"metrics", &JobProgress::metrics}, Field{"lastUpdated", &JobProgress::last_updated});
+    Field{"metrics", &JobProgress::metrics}, Field{"source", &JobProgress::source},
+    Field{"lastUpdated", &JobProgress::last_updated});
 
 template <>
 inline constexpr auto kFields<QueueStatus> = std::tuple(

@@ -16,6 +16,7 @@
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 #include "core/plan/mpirun.h"
+#include "core/scan/patterns.h"
 #include "core/validate/validator.h"
 
 namespace lockstep::core {
@@ -357,6 +358,28 @@ void ValidatePreflight(Validator& validator) {
   }
 }
 
+void ValidateProgress(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  const std::string path = "spec.progress.patterns";
+  for (size_t i = 0; i < spec.progress.patterns.size(); ++i) {
+    const Result<CompiledPattern> pattern = CompileUserPattern(spec.progress.patterns[i]);
+    if (pattern.ok()) continue;
+    validator.Error(path + "[" + std::to_string(i) + "]", pattern.error().message,
+                    Quote(spec.progress.patterns[i]));
+  }
+  const ProgressFrom from = spec.progress.from;
+  const bool reads_output = from == ProgressFrom::kAuto || from == ProgressFrom::kOutput;
+  if (!spec.progress.patterns.empty() && !reads_output) {
+    validator.Error(path, "are read in output alone; write progress.from: Auto or Output");
+  }
+  if (from == ProgressFrom::kNever && spec.health.hang_timeout > Duration::zero()) {
+    validator.Error(
+        "spec.health.hangTimeout",
+        "needs progress, and spec.progress.from is Never; write Auto, Reports or Output "
+        "there");
+  }
+}
+
 void ValidateTimes(Validator& validator) {
   const Spec& spec = validator.job.spec;
   validator.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
@@ -430,6 +453,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidatePreflight(validator);
   ValidateTimes(validator);
   ValidateRestart(validator);
+  ValidateProgress(validator);
   ValidateCluster(validator);
   if (validator.local() && gpus) ValidateGpus(validator, *gpus);
   return validator.TakeProblems();

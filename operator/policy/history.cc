@@ -61,7 +61,7 @@ void RememberSteps(ReconcileContext& context, const core::GangStatus& gang) {
     if (each.last_step > 0) furthest[each.generation] = each.last_step;
   }
   for (const core::RankProgress& rank : gang.progress) {
-    if (rank.step <= 0) continue;
+    if (rank.step <= 0 || rank.source == core::StepSource::kEpochs) continue;
     int64_t& step = furthest[gang.generation];
     step = std::max(step, rank.step);
   }

@@ -21,6 +21,7 @@ std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
     return spans;
   }
   for (const core::RankProgress& rank : report->progress) {
+    if (rank.source == core::StepSource::kEpochs) continue;
     spans.back().last_step = std::max(spans.back().last_step, rank.step);
   }
   return spans;

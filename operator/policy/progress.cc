@@ -53,6 +53,7 @@ core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangPr
   progress.step = std::max<int64_t>(seen.step, 0);
   progress.total_steps = std::max<int64_t>(seen.total_steps, 0);
   progress.last_updated = context.now.wall;
+  progress.source = seen.source == core::StepSource::kReports ? "Reports" : "Output";
   if (progress.total_steps > 0) {
     // A program may count on beyond its own total.
     const double share =

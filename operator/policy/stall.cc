@@ -55,12 +55,37 @@ bool SaysUnused(const ReconcileContext& context) {
   return said != nullptr && said->reason == "HangTimeoutUnused";
 }
 
-// hangTimeout watches ranks that report. That it watches none is said once, when it would have
-// ended the generation.
+// Whether hangTimeout counts steps of this source.
+bool Counts(const core::Spec& spec, core::StepSource source) {
+  return source == core::StepSource::kReports || spec.progress.from == core::ProgressFrom::kOutput;
+}
+
+// What to do for hangTimeout to have an effect.
+std::string WhyUnwatched(const core::Spec& spec, const core::GangStatus& gang) {
+  if (spec.progress.from == core::ProgressFrom::kOutput) {
+    return "no progress was found in the output; write a pattern in spec.progress.patterns "
+           "(`lockstep plan --try-log FILE` tries it)";
+  }
+  if (!gang.progress.empty()) {
+    return "steps are read from the output, and no process reports them; write "
+           "spec.progress.from: Output to count them";
+  }
+  return "no process has called lockstep.report(); call it, or write spec.progress.from: Output";
+}
+
+// hangTimeout watches ranks whose progress it knows. That it watches none is said once, when it
+// would have ended the generation.
 void ObserveUnwatched(ReconcileContext& context, const core::GangStatus& gang) {
-  const Duration hang_timeout = context.spec().health.hang_timeout;
+  const core::Spec& spec = context.spec();
+  const Duration hang_timeout = spec.health.hang_timeout;
   auto& memory = context.Own<&Memory::stall>();
-  const bool watches = hang_timeout <= Duration::zero() || !gang.progress.empty();
+  const bool watches = hang_timeout <= Duration::zero() ||
+                       std::ranges::any_of(gang.progress, [&spec](const core::RankProgress& rank) {
+                         return Counts(spec, rank.source);
+                       });
+  if (watches && SaysUnused(context)) {
+    SetCondition(context, "HangSuspected", false, "Progresses", "");
+  }
   if (watches || memory.said_unwatched) return memory.unwatched.reset();
   if (!memory.unwatched || memory.unwatched->first != gang.generation) {
     memory.unwatched = {gang.generation, context.now.boot};
@@ -68,7 +93,7 @@ void ObserveUnwatched(ReconcileContext& context, const core::GangStatus& gang) {
   if (!context.IsDue(memory.unwatched->second + hang_timeout)) return;
   memory.said_unwatched = true;
   const std::string message = "spec.health.hangTimeout (" + FormatDuration(hang_timeout) +
-                              ") has no effect: no process has called lockstep.report()";
+                              ") has no effect: " + WhyUnwatched(spec, gang);
   context.AddEvent(true, "HangTimeoutUnused", message);
   PutCondition(context, "HangSuspected", Condition::Value::kFalse, "HangTimeoutUnused", message);
 }
@@ -76,6 +101,15 @@ void ObserveUnwatched(ReconcileContext& context, const core::GangStatus& gang) {
 std::string InWords(Duration duration) {
   const auto count = std::max<int64_t>(duration / seconds(1), 1);
   return count < 120 ? std::to_string(count) + " s" : std::to_string(count / 60) + " min";
+}
+
+std::string WhatFollows(const core::Spec& spec, core::StepSource source) {
+  if (spec.health.hang_timeout > Duration::zero() && Counts(spec, source)) {
+    return "the gang restarts at spec.health.hangTimeout";
+  }
+  return Counts(spec, source)
+             ? "spec.health.hangTimeout would restart the gang"
+             : "spec.health.hangTimeout with spec.progress.from: Output would restart the gang";
 }
 
 }  // namespace
@@ -94,7 +128,7 @@ void ObserveStall(ReconcileContext& context) {
   if (running) ObserveUnwatched(context, *gang);
   if (!progress || progress->step <= 0 || at_the_end) {
     pace.reset();
-    if (running && !progress && SaysUnused(context)) return;
+    if (running && !at_the_end && SaysUnused(context)) return;
     return SetCondition(context, "HangSuspected", false, "NoStepIsAwaited", "");
   }
   const bool known = pace.has_value();
@@ -107,14 +141,13 @@ void ObserveStall(ReconcileContext& context) {
     const std::string message =
         "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
         ": a hang is suspected; `lockstep debug` shows where its ranks stand, and " +
-        (context.spec().health.hang_timeout > Duration::zero()
-             ? "the gang restarts at spec.health.hangTimeout"
-             : "spec.health.hangTimeout would restart the gang");
+        WhatFollows(context.spec(), progress->source);
     context.AddEvent(true, "HangSuspected", message);
     return SetCondition(context, "HangSuspected", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.
   const bool same = known || pace->generation == context.snapshot.status.gang_generation;
+  if (SaysUnused(context)) return;
   if (pace->moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
 }
 

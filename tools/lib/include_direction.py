@@ -21,7 +21,7 @@ CORE = {
     "core/record": {"base", "core", "core/failure", "core/terms", "core/preflight", "core/text"},
     "core/model": {"base", "core", *RECORDS},
     "core/plan": {"base", "core", *RECORDS, "core/model"},
-    "core/validate": {"base", "core", *RECORDS, "core/model", "core/plan"},
+    "core/validate": {"base", "core", *RECORDS, "core/model", "core/plan", "core/scan"},
     "core/status": {"base", "core", *RECORDS, "core/model"},
     "core/gang": {"base", "core", *RECORDS},
 }

@@ -63,6 +63,7 @@ Status Agent::Open(const std::string& executable) {
   member_ = std::make_unique<core::Member>(ForMember(config_));
   machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
   rank_metrics_ = std::make_unique<RankMetrics>([this] { return ranks_->views(); }, BootTime);
+  OpenOutputWatch();
   if (!config_.checkpoint_path.empty()) {
     volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume,
                     config_.first_attempt);
@@ -178,6 +179,32 @@ Status Agent::OpenRanks(const std::string& executable) {
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
   return {};
+}
+
+void Agent::OpenOutputWatch() {
+  const core::ProgressSource& progress = config_.job.spec.progress;
+  if (progress.from != core::ProgressFrom::kAuto && progress.from != core::ProgressFrom::kOutput) {
+    return;
+  }
+  auto patterns = std::make_shared<std::vector<core::CompiledPattern>>();
+  for (const std::string& text : progress.patterns) {
+    Result<core::CompiledPattern> pattern = core::CompileUserPattern(text);
+    // A cluster's rules take what a newer RE2 may take, and this one may not.
+    if (pattern.ok()) {
+      patterns->push_back(std::move(*pattern));
+    } else {
+      Log("spec.progress.patterns: " + text + " " + pattern.error().message);
+    }
+  }
+  output_ = std::make_unique<OutputWatch>(
+      loop_.get(), std::move(patterns),
+      [this](uint32_t rank, const core::OutputProgress& progress) {
+        Do(member_->OnProgress(Now(), rank_metrics_->OnOutput(rank, progress)));
+        ranks_->OnStep(rank);
+      });
+  logs_->pump()->Watch([this](int rank, int stream, std::string_view bytes) {
+    output_->Feed(static_cast<uint32_t>(rank), stream, bytes, BootTime());
+  });
 }
 
 Status Agent::OpenGang() {
@@ -332,6 +359,7 @@ Status Agent::OpenServers() {
   std::vector<const prometheus::Collectable*> parts = {machine_metrics_.get(), rank_metrics_.get(),
                                                        logs_->pump(), listener_.get(),
                                                        &ranks_->parked()};
+  if (output_) parts.push_back(output_.get());
   if (coordinator_) parts.push_back(&coordinator_->metrics());
   metrics_ =
       std::make_unique<MetricsServer>(loop_.get(),
@@ -425,6 +453,7 @@ void Agent::Start(const core::Spawn& spawn) {
   if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
   resume_ = start.resume;
   rank_metrics_->OnSpawn(member_->config().processes, static_cast<uint32_t>(spawn.kept.size()));
+  if (output_) output_->BeginGeneration();
   rejoin_->BeginGeneration(start.generation);
   runs_->BeginGeneration(start.generation);
   ranks_->Start(start, spawn.lease_end, spawn.kept);
@@ -446,8 +475,15 @@ struct Agent::ProgressVisitor {
   void operator()(const ProgressReport& report) const {
     const uint32_t per_machine = agent.member_->config().processes;
     if (report.rank / per_machine != agent.member_->first_rank() / per_machine) return;
+    const core::ProgressFrom from = agent.config_.job.spec.progress.from;
+    if (from == core::ProgressFrom::kOutput || from == core::ProgressFrom::kNever) {
+      agent.rank_metrics_->OnFigures(report);
+      return;
+    }
     agent.Do(agent.member_->OnProgress(agent.Now(), agent.rank_metrics_->OnReport(report)));
-    if (report.step > 0) agent.ranks_->OnStep(report.rank);
+    if (report.step <= 0) return;
+    agent.ranks_->OnStep(report.rank);
+    if (agent.output_) agent.output_->End(report.rank);
   }
   void operator()(const CommitQuestion& question) const {
     agent.commits_->OnQuestion(client, question);

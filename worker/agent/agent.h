@@ -35,6 +35,7 @@
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/last_message.h"
 #include "worker/agent/logs/agent_logs.h"
+#include "worker/agent/logs/output_watch.h"
 #include "worker/agent/measure/measurer.h"
 #include "worker/agent/memory/memory_store.h"
 #include "worker/agent/metrics/machine_metrics.h"
@@ -71,6 +72,7 @@ class Agent {
   Agent(core::AgentConfig config, UniqueFd starter);
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
+  void OpenOutputWatch();
   Status OpenGang();
   void OpenWorldWatch();
   Status OpenMemory();
@@ -123,6 +125,7 @@ class Agent {
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
   UsageMeter usage_;
+  std::unique_ptr<OutputWatch> output_;  // null: no progress is read from the output
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty

@@ -34,6 +34,30 @@ TEST(ProgressTest, TheJobIsAsFarAsItsSlowestRank) {
   EXPECT_EQ(job->tokens_per_second, 30);
 }
 
+TEST(ProgressTest, RatesThatArePrintedAreNotAdded) {
+  RankProgress a = Rank(0, 10, 2.0);
+  a.source = StepSource::kOutput;
+  a.teraflops = 300;
+  RankProgress b = Rank(1, 9, 2.0);
+  b.source = StepSource::kEpochs;
+  const auto job = Summarize({a, b});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->tokens_per_second, 10);
+  EXPECT_EQ(job->teraflops, 300);
+  EXPECT_EQ(job->step, 9);
+  EXPECT_EQ(job->source, StepSource::kEpochs);
+}
+
+TEST(ProgressTest, StepsThatArePrintedCountOnlyUntilARankReports) {
+  RankProgress printed = Rank(0, 3, 9.0);
+  printed.source = StepSource::kOutput;
+  const auto job = Summarize({printed, Rank(1, 500, 2.0)});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->step, 500);
+  EXPECT_EQ(job->loss, 2.0);
+  EXPECT_EQ(job->source, StepSource::kReports);
+}
+
 TEST(ProgressTest, TheJobsFlopsAreThoseOfAllRanksAndItsMfuTheMeanOfThoseThatSayOne) {
   RankProgress a = Rank(0, 10, 2.0);
   a.teraflops = 300;

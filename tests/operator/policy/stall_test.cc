@@ -151,17 +151,30 @@ TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
   EXPECT_FALSE(HangSuspected(scene));
 }
 
-// ---- hangTimeout without reports ----
+// ---- hangTimeout without progress ----
 
-// The message of the event; "" if there is none.
+Scene WithTimeout(core::ProgressFrom from) {
+  Scene scene = Runs();
+  scene.spec().health.hang_timeout = seconds(20);
+  scene.spec().progress.from = from;
+  return scene;
+}
+
+// What is said of hangTimeout; "": nothing.
 std::string Unused(Scene& scene) {
   const Condition* said = core::FindCondition(scene.status().conditions, "HangSuspected");
   return said != nullptr && said->reason == "HangTimeoutUnused" ? said->message : "";
 }
 
-TEST(Stall, HangTimeoutThatWatchesNoRankIsSaidWhenItWouldHaveFired) {
-  Scene scene = Runs();
-  scene.spec().health.hang_timeout = seconds(20);
+core::RankProgress Printed(int64_t step) {
+  core::RankProgress progress;
+  progress.step = step;
+  progress.source = core::StepSource::kOutput;
+  return progress;
+}
+
+TEST(Stall, HangTimeoutThatWatchesNothingIsSaidWhenItWouldHaveFired) {
+  Scene scene = WithTimeout(core::ProgressFrom::kAuto);
   Report(scene, {});
   scene.Pass(seconds(19));
   Report(scene, {});
@@ -170,17 +183,39 @@ TEST(Stall, HangTimeoutThatWatchesNoRankIsSaidWhenItWouldHaveFired) {
   Report(scene, {});
   EXPECT_THAT(Unused(scene), HasSubstr("(20s) has no effect: no process has called"));
   EXPECT_FALSE(HangSuspected(scene));
-  scene.Pass(seconds(60));
-  Report(scene, {});
-  EXPECT_THAT(Unused(scene), HasSubstr("has no effect"));
+  // A rank that reports is watched.
   Step(scene, 1);
-  Step(scene, 2);
   EXPECT_EQ(Unused(scene), "");
 }
 
+TEST(Stall, HangTimeoutCountsStepsFromOutputOnlyIfItIsAskedTo) {
+  Scene scene = WithTimeout(core::ProgressFrom::kAuto);
+  Report(scene, {Printed(5)});
+  scene.Pass(seconds(19));
+  Report(scene, {Printed(6)});
+  scene.Pass(seconds(1));
+  Report(scene, {Printed(7)});
+  EXPECT_THAT(Unused(scene), HasSubstr("write spec.progress.from: Output to count these"));
+
+  Scene asked = WithTimeout(core::ProgressFrom::kOutput);
+  Report(asked, {Printed(5)});
+  asked.Pass(seconds(19));
+  Report(asked, {Printed(6)});
+  asked.Pass(seconds(1));
+  Report(asked, {Printed(7)});
+  EXPECT_EQ(Unused(asked), "");
+}
+
+TEST(Stall, HangTimeoutThatFindsNothingInTheOutputIsSaidToo) {
+  Scene scene = WithTimeout(core::ProgressFrom::kOutput);
+  Report(scene, {});
+  scene.Pass(seconds(20));
+  Report(scene, {});
+  EXPECT_THAT(Unused(scene), HasSubstr("no progress was found in the output"));
+}
+
 TEST(Stall, HangTimeoutThatWatchesARankIsNotSaidToBeUnused) {
-  Scene scene = Runs();
-  scene.spec().health.hang_timeout = seconds(20);
+  Scene scene = WithTimeout(core::ProgressFrom::kAuto);
   for (int64_t step = 1; step < 5; ++step) {
     Step(scene, step, seconds(9));
     EXPECT_EQ(Unused(scene), "");

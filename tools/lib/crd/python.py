@@ -1,5 +1,6 @@
 """worker/python/lockstep_client/spec.py and status.py: a TrainingJob's fields as dataclasses."""
 
+import keyword
 import re
 import textwrap
 
@@ -27,6 +28,7 @@ CLASSES = {
     "spec.failurePolicy.rules[]": "FailureRule",
     "spec.checkpoint.memory": "MemoryCheckpoints",
     "spec.trainer.parallel": "TrainerParallel",
+    "spec.progress": "ProgressSource",
     "spec.roles[]": "Role",
     "status.conditions[]": "Condition",
     "status.machines": "MachineCounts",
@@ -111,7 +113,8 @@ def _name(path):
 
 
 def _snake(name):
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return f"{snake}_" if keyword.iskeyword(snake) else snake
 
 
 def _type(path, field, checked, classes):

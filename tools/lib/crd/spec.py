@@ -246,6 +246,19 @@ def _time_and_logs():
             "path": text("Folder for files GENERATION/rank-RANK.stdout.log and .stderr.log, of at "
                          "most 64 MiB each and 2 GiB a machine."),
         }, filled=True),
+        "progress": struct("Where the step, the total and the loss of a rank come from.", {
+            "from": choice("Auto: what the program reports; until it reports, what it prints. "
+                           "Reports: lockstep.report() alone. Output: what it prints alone, which "
+                           "hangTimeout then counts. Never: nowhere."),
+            "patterns": listing(
+                "RE2 expressions for lines in a style of your own, with groups named step, total, "
+                "epoch, epochs or loss.",
+                text("", {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
+                                 "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True})),
+        }, rule("!has(self.patterns) || self.patterns.size() == 0 || "
+                "self.from in ['Auto', 'Output']",
+                "are read in output alone; write progress.from: Auto or Output", ".patterns"),
+            filled=True),
     }
 
 
@@ -369,6 +382,9 @@ def _role_rules():
 
     tasks = "self.framework == 'TensorFlow'"
     return [
+        rule("self.progress.from != 'Never' || duration(self.health.hangTimeout) == duration('0s')",
+             "needs progress, and spec.progress.from is Never; write Auto, Reports or Output there",
+             ".health.hangTimeout"),
         rule("self.successPolicy == 'Role' || !has(self.successRole) || self.successRole == ''",
              "needs successPolicy: Role", ".successRole"),
         rule("self.successPolicy != 'Role' || (has(self.successRole) && has(self.roles) && "

@@ -116,6 +116,8 @@ def _progress():
         "metrics": listing("Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency "
                            "that processes report. Rates are summed over the ranks, the others are "
                            "means.", metric, most=16),
+        "source": _words("Reports if the processes report the step, Output if it is read from what "
+                         "they print."),
         "lastUpdated": time("When the progress was reported."),
     })
 

@@ -95,6 +95,7 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
   m.address = config.advertise;
   m.deciders = core::DecidingRanks(config.job.spec);
   m.alone = core::AloneRanks(config.job.spec);
+  m.output_counts = config.job.spec.progress.from == core::ProgressFrom::kOutput;
   const Result<Endpoint> listen = ParseEndpoint(config.listen);
   if (KeepsMemory(config) && listen.ok()) {
     m.memory_address = EndpointText(config.advertise, listen->port());

@@ -102,6 +102,7 @@ bool LogPump::ReadSome(int rank, Stream stream) {
   if (files_ != nullptr) {
     files_->Append("rank-" + std::to_string(rank) + "." + NameOf(stream), bytes);
   }
+  if (watcher_) watcher_(rank, static_cast<int>(stream), bytes);
   if (Shows(rank)) {
     source.splitter.Feed(bytes, BootTime(), [&](std::string_view line, Piece piece) {
       Show(rank, stream, line, piece);
@@ -127,6 +128,7 @@ void LogPump::Close(int rank, Stream stream) {
   if (!source.fd.valid()) return;
   loop_->Unwatch(source.fd.get());
   source.fd.reset();
+  if (watcher_) watcher_(rank, static_cast<int>(stream), {});
   source.splitter.Finish(
       [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
 }

@@ -13,10 +13,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/event_loop.h"
@@ -56,6 +58,9 @@ class LogPump : public prometheus::Collectable {
   // Drops the pipes of the generation before, what still stands in them too; but for ranks whose
   // processes are `kept`.
   void StartGeneration(const std::string& generation, const std::set<int>& kept = {});
+  // Sees all bytes of a rank as they are read, and no bytes at the end of a stream.
+  using Watcher = std::function<void(int rank, int stream, std::string_view bytes)>;
+  void Watch(Watcher watcher) { watcher_ = std::move(watcher); }
   // `rank`: the global one.
   void Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd);
 
@@ -106,6 +111,7 @@ class LogPump : public prometheus::Collectable {
   LogFiles* files_;
   std::string generation_;
   std::map<int, Rank> ranks_;
+  Watcher watcher_;  // may be empty
   uint64_t lines_read_ = 0;
   uint64_t bytes_read_ = 0;
   WakeTimer hold_timer_;

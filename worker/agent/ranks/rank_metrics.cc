@@ -153,16 +153,56 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
     progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);
   }
   // A bare sign of life says nothing new of these.
-  if (report.step > 0) progress.step = report.step;
+  if (report.step > 0) {
+    progress.step = report.step;
+    if (progress.source != core::StepSource::kReports) progress.tokens_per_second = 0;
+    progress.source = core::StepSource::kReports;
+  }
   if (report.total_steps > 0) progress.total_steps = report.total_steps;
   if (!std::isnan(report.loss)) progress.loss = report.loss;
+  Keep(report, &pace);
+  return progress;
+}
+
+void RankMetrics::OnFigures(const ProgressReport& report) {
+  Pace& pace = paces_[report.rank];
+  pace.at = now_();
+  pace.progress.rank = report.rank;
+  Keep(report, &pace);
+}
+
+void RankMetrics::Keep(const ProgressReport& report, Pace* pace) {
   for (const auto& [name, value] : report.metrics) {
     if (IsKept(name)) {
-      pace.reported[name] = value;
+      pace->reported[name] = value;
     } else {
       ++left_out_;
     }
   }
+}
+
+core::RankProgress RankMetrics::OnOutput(uint32_t rank, const core::OutputProgress& output) {
+  const core::LineFigures& figures = output.figures;
+  ProgressReport report;
+  report.rank = rank;
+  report.step = output.step;
+  report.total_steps = output.total;
+  report.loss = figures.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  const auto keep = [&report](const char* name, const std::optional<double>& value) {
+    if (value && std::isfinite(*value)) report.metrics[name] = *value;
+  };
+  keep("accuracy", figures.accuracy);
+  keep("gradient_norm", figures.gradient_norm);
+  keep("learning_rate", figures.learning_rate);
+  keep("samples_per_second", figures.samples_per_second);
+  keep("teraflops", figures.teraflops);
+  keep("mfu", figures.mfu);
+  if (output.epoch) report.metrics["epoch"] = static_cast<double>(*output.epoch);
+  OnReport(report);
+  core::RankProgress& progress = paces_[rank].progress;
+  progress.source = output.derived ? core::StepSource::kEpochs : core::StepSource::kOutput;
+  progress.tokens_per_second = figures.tokens_per_second.value_or(0);
+  progress.total_steps = output.total;
   return progress;
 }
 

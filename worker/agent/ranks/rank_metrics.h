@@ -15,6 +15,7 @@
 
 #include "base/time.h"
 #include "core/gang/messages.h"
+#include "core/scan/progress_scanner.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/rank_socket/progress_message.h"
@@ -37,6 +38,10 @@ class RankMetrics : public prometheus::Collectable {
   void OnSpawn(uint32_t processes, uint32_t kept = 0);
   // Returns what the coordinator is told: with the rate of tokens, smoothed over a few reports.
   core::RankProgress OnReport(const ProgressReport& report);
+  // Likewise, of what it printed: rates are those printed.
+  core::RankProgress OnOutput(uint32_t rank, const core::OutputProgress& output);
+  // Keeps its figures and nothing about its step.
+  void OnFigures(const ProgressReport& report);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -60,6 +65,7 @@ class RankMetrics : public prometheus::Collectable {
     double total() const { return earlier + current; }
   };
 
+  void Keep(const ProgressReport& report, Pace* pace);
   // Of the time that it waited in collectives.
   void AddWait(const ProgressReport& report, core::RankProgress* progress);
   // Time a step of `rank` took, from one report to the next.

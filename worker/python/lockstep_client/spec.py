@@ -26,6 +26,7 @@ __all__ = [
     "Network",
     "Placement",
     "Preflight",
+    "ProgressSource",
     "ResourcesPerProcess",
     "RestartRequest",
     "Role",
@@ -507,6 +508,22 @@ class Logs(Record):
 
 
 @dataclass(repr=False)
+class ProgressSource(Record):
+    """Where the step, the total and the loss of a rank come from."""
+
+    from_: Optional[Literal["Auto", "Reports", "Output", "Never"]] = field(
+        default=None, metadata=of("from")
+    )
+    """Auto: what the program reports; until it reports, what it prints. Reports: lockstep.report()
+    alone. Output: what it prints alone, which hangTimeout then counts. Never: nowhere. Default:
+    Auto."""
+
+    patterns: Optional[List[str]] = field(default=None, metadata=of("patterns"))
+    """RE2 expressions for lines in a style of your own, with groups named step, total, epoch,
+    epochs or loss."""
+
+
+@dataclass(repr=False)
 class RestartRequest(Record):
     """Asks for a new generation, uncharged. kubectl lockstep restart writes it."""
 
@@ -684,6 +701,9 @@ class JobFields(Record):
 
     logs: Optional[Logs] = field(default=None, metadata=of("logs"))
     """Output of the processes."""
+
+    progress: Optional[ProgressSource] = field(default=None, metadata=of("progress"))
+    """Where the step, the total and the loss of a rank come from."""
 
     suspend: Optional[bool] = field(default=None, metadata=of("suspend"))
     """true stops the job and keeps its checkpoints. Default: false."""

@@ -482,6 +482,9 @@ class Progress(Record):
     """Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency that processes report.
     Rates are summed over the ranks, the others are means."""
 
+    source: Optional[str] = field(default=None, metadata=of("source"))
+    """Reports if the processes report the step, Output if it is read from what they print."""
+
     last_updated: Optional[str] = field(default=None, metadata=of("lastUpdated"))
     """When the progress was reported."""
 

@@ -51,6 +51,12 @@ LIMITED = [{"name": "worker", "resources": {"limits": {"cpu": "2"}}}]
 
 # (words of the advice, a job that gets it, the job that follows it). Of text: the file's own.
 OF_VALIDATE = [
+    ("write progress.from: Auto or Output",
+     spec({"progress": {"from": "Reports", "patterns": ["at (?P<step>x)"]}}),
+     spec({"progress": {"from": "Output", "patterns": ["at (?P<step>x)"]}})),
+    ("write Auto, Reports or Output there",
+     spec({"progress": {"from": "Never"}, "health": {"hangTimeout": "9s"}}),
+     spec({"progress": {"from": "Reports"}, "health": {"hangTimeout": "9s"}})),
     ("write processesPerMachine, the processes of one machine", spec({"num_processes": 4}),
      spec({"processesPerMachine": 4})),
     ("write processesPerMachine", spec({"nproc_per_node": 4}), spec({"processesPerMachine": 4})),
@@ -138,6 +144,10 @@ OF_RUN = [
 
 # Reasons of an operator or an agent, which need what is not here: the job that follows one is valid.
 OF_STATUS = [
+    ("write spec.progress.from: Output",
+     spec({"progress": {"from": "Output"}, "health": {"hangTimeout": "9s"}})),
+    ("write a pattern in spec.progress.patterns",
+     spec({"progress": {"from": "Output", "patterns": ["at (?P<step>x)"]}})),
     ("write mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH",
      spec({"framework": "Mpi", "mpi": {"start": "Pmix"}})),
     ("mpi.start: Pmi for MPICH and Intel MPI", spec({"framework": "Mpi", "mpi": {"start": "Pmi"}})),
