@@ -12,6 +12,12 @@
 #include "core/gang/rules.h"
 
 namespace lockstep::core {
+namespace {
+
+// A gang of thousands tells of its ranks' steps many times a second.
+constexpr Duration kStepEvery = seconds(1);
+
+}  // namespace
 
 Coordinator::Coordinator(CoordinatorConfig config, Time born)
     : config_(std::move(config)),
@@ -105,7 +111,10 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   witnesses_ = some_members ? desired.witnesses : wanted_;
   counters_.Merge(desired.machine_failures);
   ++version_;
-  if (desired.health) config_.hang_timeout = desired.health->hang_timeout;
+  if (desired.health) {
+    config_.hang_timeout = desired.health->hang_timeout;
+    config_.restart_hangs = desired.health->restart_hangs;
+  }
   if (desired.policy) {
     config_.policy = *desired.policy;
     lease_.SetLength(now, desired.policy->machine_lost_after);
@@ -154,7 +163,9 @@ Time Coordinator::NextWake() const {
   Time wake = std::min({lease_.ping_due(), verdict_deadline_, settled_at_});
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
-  if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
+  if (phase_ == CoordinatorPhase::kRunning) {
+    wake = std::min({wake, next_persist_, step_due_, hangs_.NextWake(config_.hang_timeout)});
+  }
   if (persisting_) wake = std::min(wake, persisting_->give_up);
   if (Live()) wake = std::min(wake, restart_at_);
   for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
@@ -390,14 +401,20 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
     }
     stragglers_.Learn(now, rank);
   }
+  if (step_due_ == kNever) step_due_ = now + kStepEvery;
   ++version_;
 }
 
 // On one computer a watcher gets usage at once. On a cluster the next GET /status has it.
-void Coordinator::Handle(Time, Slot& slot, const UsageMessage& message) {
+void Coordinator::Handle(Time now, Slot& slot, const UsageMessage& message) {
   slot.usage = message.usage;
   slot.usage.Saturate();
+  hangs_.OnActivity(now, slot.machine, message.activity);
   if (config_.one_computer) ++version_;
+}
+
+void Coordinator::Handle(Time, Slot& slot, const Looked& looked) {
+  if (looked.generation == generation_) hangs_.OnPlaces(slot.machine, looked.whereabouts);
 }
 
 void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }
@@ -473,6 +490,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckSilence(now);
   CheckSpawned(now);
   CheckSettled(now);
+  CheckHangs(now);
   CheckAlone(now);
   CheckPersisting(now);
   CheckFinished(now);

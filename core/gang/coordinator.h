@@ -25,6 +25,7 @@
 #include "core/failure/failure.h"
 #include "core/gang/fence.h"
 #include "core/gang/generation_record.h"
+#include "core/gang/hangs.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
 #include "core/gang/preflight_desk.h"
@@ -84,6 +85,8 @@ struct CoordinatorConfig {
   FailurePolicy policy;
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};
+  bool restart_hangs = false;    // a gang in which no rank works for long is restarted
+  bool output_counts = false;    // hangTimeout counts steps that are read from the ranks' output
   bool predecessor_dead = true;  // of machine 0
   std::string checkpoint_path;   // for words about it; "": none
   // Each machine's attempt when this machine 0 was made; agents of a lower one are refused, should
@@ -129,6 +132,7 @@ struct DesiredState {
   };
   struct Health {
     Duration hang_timeout{};
+    bool restart_hangs = false;
     friend bool operator==(const Health&, const Health&) = default;
   };
   // A container that was seen to end.
@@ -283,6 +287,8 @@ class Coordinator {
   const Failure& last_failure() const { return last_failure_; }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
+  // That is suspected; its ranks were looked at.
+  const std::optional<SuspectedHang>& hang() const { return hangs_.found(); }
   // Absent where the job has no preflight.
   std::optional<PreflightStatus> preflight() const;
   // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
@@ -327,6 +333,7 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const FenceMore& more);
   void Handle(Time now, Slot& slot, const PortsTried& tried);
   void Handle(Time now, Slot& slot, const UsageMessage& message);
+  void Handle(Time now, Slot& slot, const Looked& looked);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -357,6 +364,7 @@ class Coordinator {
   // Once the lease is live, and what is in memory is written.
   void Succeed(Time now);
   void CheckSettled(Time now);
+  void CheckHangs(Time now);
   void CheckStopped(Time now);
   void CheckCommits(Time now);
   void CheckLeaving(Time now);
@@ -453,6 +461,9 @@ class Coordinator {
   Roster roster_;
   LeaseClock lease_;
   StragglerFinder stragglers_;
+  HangFinder hangs_;
+  Time step_due_ = kNever;        // when hangs_ hears of the gang's step
+  std::optional<Duration> hung_;  // for how long no rank worked before this generation was stopped
   std::optional<PreflightDesk> preflight_;
   FenceDesk fences_;
   std::set<uint32_t> replaced_stragglers_;

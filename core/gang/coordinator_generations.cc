@@ -178,6 +178,9 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   }
   progress_.clear();
   stragglers_.Begin(roster_.members());
+  hangs_.Begin(roster_.members());
+  step_due_ = kNever;
+  hung_.reset();
   for (Slot& slot : roster_) {
     slot.straggles = false;
     slot.fetching.reset();
@@ -403,6 +406,32 @@ void Coordinator::StopKept(const Slot& slot) {
   Send(slot, Stop{slot.report.generation, StopReason::kSuspended, Duration::zero()});
 }
 
+// What ranks do decides over them only where the job asks for it, and only if none works.
+void Coordinator::CheckHangs(Time now) {
+  if (phase_ != CoordinatorPhase::kRunning) return;
+  if (now >= step_due_) {
+    step_due_ = kNever;
+    const bool shown = hangs_.found().has_value();
+    hangs_.OnStep(now, StepOf(progress_, config_.output_counts));
+    if (shown != hangs_.found().has_value()) ++version_;
+  }
+  switch (hangs_.Judge(now, config_.hang_timeout)) {
+    case HangFinder::News::kNone:
+      break;
+    case HangFinder::News::kSuspected:
+      for (const Slot& slot : roster_.gang()) Send(slot, Look{generation_, kEvidencePatience});
+      break;
+    case HangFinder::News::kLookedAt:
+      ++version_;
+      break;
+  }
+  if (!config_.restart_hangs) return;
+  hung_ = hangs_.RestartDue(now);
+  if (!hung_) return;
+  Log("no rank works, and the gang makes no progress: it is restarted (health.hangAction)");
+  BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period, kEvidencePatience);
+}
+
 void Coordinator::CheckSettled(Time now) {
   if (now < settled_at_) return;
   settled_at_ = kNever;
@@ -489,7 +518,19 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  ApplyFailurePolicy(now, FindRootCause(std::move(fates), config_.names));
+  if (hung_) {
+    // Of no rank more than of another, until it is known where they are.
+    Failure hang;
+    hang.rank = 0;
+    hang.cause = Cause::kHang;
+    hang.at = *record.stop_sent + fates[0].clock_offset;
+    hang.by_itself = true;
+    hang.stderr_tail = std::to_string(*hung_ / minutes(1)) + " min, in which no rank worked";
+    fates[0].deaths.push_back(std::move(hang));
+  }
+  Failure root = FindRootCause(std::move(fates), config_.names);
+  if (root.cause == Cause::kHang) root.stderr_tail.clear();
+  ApplyFailurePolicy(now, root);
 }
 
 // What follows from the root cause.
@@ -497,7 +538,9 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
   if (root.at != kNever) record.halted = record.died = std::min(root.at, *record.stop_sent);
-  if (root.cause == Cause::kHang && record.died) *record.halted -= config_.hang_timeout;
+  if (root.cause == Cause::kHang && record.died) {
+    *record.halted -= hung_.value_or(config_.hang_timeout);
+  }
   if (!record.died && root.machine >= 0) {
     const Slot& slot = roster_[static_cast<size_t>(root.machine)];
     if (slot.lost_in == generation_) record.halted = slot.lost_at;

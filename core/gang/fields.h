@@ -224,7 +224,17 @@ inline constexpr auto kFields<StartAgain> =
                Field{"died", &StartAgain::died});
 
 template <>
-inline constexpr auto kFields<UsageMessage> = std::tuple(Field{"usage", &UsageMessage::usage});
+inline constexpr auto kFields<UsageMessage> =
+    std::tuple(Field{"usage", &UsageMessage::usage}, Field{"activity", &UsageMessage::activity});
+
+template <>
+inline constexpr auto kFields<Look> =
+    std::tuple(Field{"generation", &Look::generation}, Field{"patience", &Look::patience});
+
+template <>
+inline constexpr auto kFields<Looked> =
+    std::tuple(Field{"generation", &Looked::generation},
+               Field{"whereabouts", &Looked::whereabouts, AtMost{kMaxWhereaboutsInReport}});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 
@@ -251,6 +261,14 @@ inline constexpr auto kFields<Straggler> = std::tuple(
     Field{"machine", &Straggler::machine, Always{}}, Field{"cost", &Straggler::cost, Always{}},
     Field{"steps", &Straggler::steps, Always{}},
     Field{"because", &Straggler::because, CutTo{kMaxBodyText}});
+
+template <>
+inline constexpr auto kFields<SuspectedHang> =
+    std::tuple(Field{"step", &SuspectedHang::step, Always{}},
+               Field{"limitSeconds", &SuspectedHang::limit, Always{}, InSeconds{}},
+               Field{"activity", &SuspectedHang::activity, Always{}},
+               Field{"who", &SuspectedHang::who, CutTo{kMaxBodyText}},
+               Field{"places", &SuspectedHang::places, CutTo{kMaxBodyText}});
 
 template <>
 inline constexpr auto kFields<GenerationRecord> = std::tuple(
@@ -337,8 +355,8 @@ inline constexpr auto kFields<GangStatus> = std::tuple(
     Field{"byMachine", &GangStatus::by_machine},
     Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
     Field{"lastFailure", &GangStatus::last_failure, Always{}},
-    Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},
-    Field{"preflight", &GangStatus::preflight},
+    Field{"straggler", &GangStatus::straggler}, Field{"hang", &GangStatus::hang},
+    Field{"parked", &GangStatus::parked}, Field{"preflight", &GangStatus::preflight},
     Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
     Field{"verdict", &GangStatus::verdict},
     Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}},
@@ -364,7 +382,8 @@ inline constexpr auto kFields<DesiredState::Code> =
 
 template <>
 inline constexpr auto kFields<DesiredState::Health> =
-    std::tuple(Field{"hangTimeout", &DesiredState::Health::hang_timeout, Always{}});
+    std::tuple(Field{"hangTimeout", &DesiredState::Health::hang_timeout, Always{}},
+               Field{"restartHangs", &DesiredState::Health::restart_hangs});
 
 template <>
 inline constexpr auto kFields<DesiredState::Terminated> =

@@ -179,6 +179,15 @@ MemberActions Member::OnEvidence(Time now, Generation generation,
   return Take();
 }
 
+MemberActions Member::OnLooked(Time now, Generation generation,
+                               std::vector<Whereabouts> whereabouts) {
+  Begin(now);
+  if (generation != report_.generation || !welcomed_) return Take();
+  if (whereabouts.size() > kMaxWhereaboutsInReport) whereabouts.resize(kMaxWhereaboutsInReport);
+  Send(Looked{generation, std::move(whereabouts)});
+  return Take();
+}
+
 // Nobody is told by itself: the death that it comes before is, or the end of the generation.
 MemberActions Member::OnPlace(Time now, Whereabouts whereabouts) {
   Begin(now);
@@ -216,9 +225,9 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   return Take();
 }
 
-MemberActions Member::OnUsage(Time now, const Usage& usage) {
+MemberActions Member::OnUsage(Time now, const Usage& usage, const RankActivity& activity) {
   Begin(now);
-  if (welcomed_) Send(UsageMessage{usage});
+  if (welcomed_) Send(UsageMessage{usage, activity});
   return Take();
 }
 
@@ -473,6 +482,13 @@ void Member::Handle(Time now, const Stop& message) {
     return StopRanks(now, now);
   }
   SendReport();
+}
+
+void Member::Handle(Time now, const Look& message) {
+  const bool runs = phase() == MemberPhase::kRunning && evidence_until_ == kNever;
+  if (message.generation != report_.generation || !runs || signalled_) return;
+  actions_.emplace_back(
+      CollectEvidence{report_.generation, now + std::min(message.patience, kMostEvidence), true});
 }
 
 void Member::Handle(Time, const CommitReply& message) {

@@ -74,10 +74,12 @@ struct StopProcesses {
   Time kill_at{};
   std::set<uint32_t> spared = {};
 };
-// Look where the ranks are and answer with OnEvidence. They are stopped then, or at `until`.
+// Look where the ranks are and answer with OnEvidence. They are stopped then, or at `until`; unless
+// `look`: answer with OnLooked, and they go on.
 struct CollectEvidence {
   Generation generation;
   Time until{};
+  bool look = false;
 };
 // The guard process reads it from shared memory. Never moves back within a generation.
 struct SetLease {
@@ -175,13 +177,15 @@ class Member {
   MemberActions OnLeft(Time now, Generation generation, uint32_t rank);
   // 30 s after SIGKILL something still is.
   MemberActions OnUnkillable(Time now, Generation generation);
+  // What CollectEvidence of a LOOK found.
+  MemberActions OnLooked(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
   // What CollectEvidence found.
   MemberActions OnEvidence(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
   // Where a rank says that it stood when it lost its peers, or waited for them too long.
   MemberActions OnPlace(Time now, Whereabouts whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
   // What its ranks use, now and then.
-  MemberActions OnUsage(Time now, const Usage& usage);
+  MemberActions OnUsage(Time now, const Usage& usage, const RankActivity& activity = {});
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);
   // Likewise, of this machine's part of a checkpoint in memory. `problem`: why it can't be kept.
@@ -249,6 +253,7 @@ class Member {
   void Handle(Time now, const Fence& message);
   void Handle(Time now, const TryPorts& message);
   void Handle(Time now, const StartAgain& message);
+  void Handle(Time now, const Look& message);
 
   void Begin(Time now);
   MemberActions Take();

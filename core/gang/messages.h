@@ -526,6 +526,21 @@ struct StartAgain {
 struct UsageMessage {
   static constexpr MessageKind kKind{"USAGE", Receiver::kCoordinator};
   Usage usage;
+  RankActivity activity = {};
+};
+
+// A hang is suspected: tell where the ranks are. They go on.
+struct Look {
+  static constexpr MessageKind kKind{"LOOK", Receiver::kMember};
+  Generation generation;
+  Duration patience{};  // how long may be looked
+};
+
+// What LOOK asked for.
+struct Looked {
+  static constexpr MessageKind kKind{"LOOKED", Receiver::kCoordinator};
+  Generation generation;
+  std::vector<Whereabouts> whereabouts;  // at most kMaxWhereaboutsInReport
 };
 
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
@@ -533,7 +548,7 @@ using Message =
     std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
                  Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
                  Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran, Fence,
-                 FenceMore, TryPorts, PortsTried, StartAgain, UsageMessage>;
+                 FenceMore, TryPorts, PortsTried, StartAgain, UsageMessage, Look, Looked>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

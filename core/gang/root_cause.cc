@@ -22,7 +22,9 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
   const std::string who = names.Of(death);
   switch (death.cause) {
     case Cause::kHang:
-      return who + " made no progress for hangTimeout";
+      // Where it was not hangTimeout, its last lines say what it was.
+      return who + " made no progress for " +
+             (death.stderr_tail.empty() ? "hangTimeout" : death.stderr_tail);
     case Cause::kCommandNotFound:
       // Its agent says why in place of last lines.
       return who + " could not be started" +

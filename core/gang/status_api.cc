@@ -35,6 +35,7 @@ constexpr size_t kShortMessage = 256;
 // reckoned with: one number beyond that would make the status unwritable, and a verdict unending.
 
 constexpr int kMostExitCode = 255;
+constexpr Duration kLongestLimit = hours(24 * 365);
 constexpr int kMostSignal = 64;
 constexpr int64_t kMostSteps = int64_t{1} << 53;
 
@@ -73,6 +74,10 @@ void Saturate(GangStatus& status) {
     double& cost = status.straggler->cost;
     cost = cost > 0 ? std::min(cost, 1.0) : 0;  // of no number, too
     SaturateSteps(status.straggler->steps);
+  }
+  if (status.hang) {
+    SaturateSteps(status.hang->step);
+    status.hang->limit = std::clamp<Duration>(status.hang->limit, Duration::zero(), kLongestLimit);
   }
   if (!status.verdict) return;
   status.verdict->exit_code = std::min<uint32_t>(status.verdict->exit_code, kMostExitCode);
@@ -156,6 +161,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   }
   status.last_failure = coordinator.last_failure();
   status.straggler = coordinator.straggler();
+  status.hang = coordinator.hang();
   status.preflight = coordinator.preflight();
   status.verdict = coordinator.verdict();
   if (status.verdict) status.verdict->ended.clear();  // `history` has them

@@ -77,6 +77,7 @@ struct GangStatus {
   std::vector<GenerationStatus> history;
   Failure last_failure;
   std::optional<Straggler> straggler;
+  std::optional<SuspectedHang> hang;
   std::optional<PreflightStatus> preflight;  // absent where there is none
   uint32_t parked = 0;        // interpreters that wait to be the next ranks, of all machines
   std::string parked_reason;  // why they are fewer than ranks, of the first machine with a reason

@@ -102,7 +102,8 @@ inline constexpr auto kFields<Elastic> = std::tuple(
 
 template <>
 inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health::start_timeout},
-                                                   Field{"hangTimeout", &Health::hang_timeout});
+                                                   Field{"hangTimeout", &Health::hang_timeout},
+                                                   Field{"hangAction", &Health::hang_action});
 
 template <>
 inline constexpr auto kFields<Preflight> = std::tuple(

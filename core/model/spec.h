@@ -208,9 +208,13 @@ struct Elastic {
   friend bool operator==(const Elastic&, const Elastic&) = default;
 };
 
+// What is done about a gang that makes no progress while none of its ranks works.
+enum class HangAction : uint8_t { kReport, kRestart };
+
 struct Health {
   Duration start_timeout = minutes(10);
   Duration hang_timeout = Duration::zero();  // 0: off
+  HangAction hang_action = HangAction::kReport;
 
   friend bool operator==(const Health&, const Health&) = default;
 };
@@ -342,6 +346,8 @@ template <> inline constexpr auto kEnumNames<GangScheduler> =
      {GangScheduler::kKubernetes, "Kubernetes"},
      {GangScheduler::kCoscheduling, "Coscheduling"},
      {GangScheduler::kVolcano, "Volcano"}});
+template <> inline constexpr auto kEnumNames<HangAction> = std::to_array<EnumName<HangAction>>(
+    {{HangAction::kReport, "Report"}, {HangAction::kRestart, "Restart"}});
 template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<Console>>(
     {{Console::kAll, "All"}, {Console::kRankZero, "RankZero"},
      {Console::kFailedOnly, "FailedOnly"}});

@@ -1,4 +1,4 @@
-// What a machine's ranks use: CPU, memory and network.
+// What a machine's ranks use: CPU, memory and network; and which of them work.
 #ifndef LOCKSTEP_CORE_TERMS_USAGE_H_
 #define LOCKSTEP_CORE_TERMS_USAGE_H_
 
@@ -31,6 +31,22 @@ template <>
 inline constexpr auto kFields<Usage> = std::tuple(
     Field{"cpuMillicores", &Usage::cpu_millicores}, Field{"memoryBytes", &Usage::memory},
     Field{"receivedBytesPerSecond", &Usage::received}, Field{"sentBytesPerSecond", &Usage::sent});
+
+// How many of a machine's ranks work, by what the kernel counted of their processes since the last
+// time: CPU time, and bytes that they read and wrote.
+struct RankActivity {
+  uint32_t ranks = 0;          // that were looked at
+  uint32_t working = 0;        // of these
+  uint32_t unknown = 0;        // of these: a thread that waits for a GPU uses CPU time, too
+  uint32_t first_working = 0;  // the lowest rank that works
+
+  friend bool operator==(const RankActivity&, const RankActivity&) = default;
+};
+
+template <>
+inline constexpr auto kFields<RankActivity> = std::tuple(
+    Field{"ranks", &RankActivity::ranks}, Field{"working", &RankActivity::working},
+    Field{"unknown", &RankActivity::unknown}, Field{"firstWorking", &RankActivity::first_working});
 
 }  // namespace lockstep::core
 

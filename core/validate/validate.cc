@@ -378,6 +378,11 @@ void ValidateProgress(Validator& validator) {
         "needs progress, and spec.progress.from is Never; write Auto, Reports or Output "
         "there");
   }
+  if (from == ProgressFrom::kNever && spec.health.hang_action == HangAction::kRestart) {
+    validator.Error("spec.health.hangAction",
+                    "Restart needs progress, and spec.progress.from is Never; write Auto, Reports "
+                    "or Output there");
+  }
 }
 
 void ValidateTimes(Validator& validator) {

@@ -135,21 +135,8 @@ struct ObserveMemory {
   Time paced{};                       // a second after the last write, were they a second apart
 };
 
-// How a generation comes on, from the steps of its slowest rank in one report after the other.
-struct Pace {
-  core::Generation generation;
-  int64_t step = 0;        // of the newest report
-  Time moved_at{};         // when a report first named that step
-  Time heard_at{};         // of the newest report
-  bool moved = false;      // a later step followed the first one
-  bool unheard = false;    // since the step, no report came for a while
-  int64_t gaps = 0;        // between reports of different steps, heard throughout
-  Duration longest_gap{};  // of these
-};
-
 // stall.cc
 struct StallMemory {
-  std::optional<Pace> pace;  // of the generation that runs
   // Since when hangTimeout watches no rank of a running generation, and whether that was said.
   std::optional<std::pair<core::Generation, Time>> unwatched;
   bool said_unwatched = false;

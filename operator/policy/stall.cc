@@ -4,51 +4,13 @@
 
 #include "base/text/duration.h"
 #include "core/gang/progress.h"
+#include "core/text/limited_text.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
 
 using core::Condition;
-
-// Without hangTimeout: a silence of so many times the longest one between two reports of this
-// generation, and of a minute at least. A program that reports each hundredth step is as regular as
-// one that reports each step.
-constexpr int kGaps = 3;
-constexpr Duration kShortest = minutes(1);
-constexpr int kEnoughGaps = 2;
-constexpr Duration kNearest = seconds(5);  // with hangTimeout: reports come about once a second
-// A gap during which no report came for so long may hold steps that nobody saw.
-constexpr Duration kUnheard = seconds(15);
-
-std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace) {
-  const Duration hang_timeout = context.spec().health.hang_timeout;
-  std::optional<Duration> limit;
-  if (pace.gaps >= kEnoughGaps) limit = std::max(pace.longest_gap * kGaps, kShortest);
-  if (hang_timeout <= Duration::zero()) return limit;
-  const Duration half = std::max<Duration>(hang_timeout / 2, kNearest);
-  return limit ? std::min(*limit, half) : half;
-}
-
-// Counted between reports: that none comes is no evidence.
-void Follow(std::optional<Pace>& pace, const GangReport& report, int64_t step) {
-  const core::Generation generation = report.status.generation;
-  if (!pace || pace->generation != generation || step < pace->step) {
-    pace = Pace{generation, step, report.at, report.at};
-    return;
-  }
-  if (report.at - pace->heard_at > kUnheard) pace->unheard = true;
-  pace->heard_at = report.at;
-  if (step == pace->step) return;
-  if (!pace->unheard) {
-    pace->longest_gap = std::max<Duration>(pace->longest_gap, report.at - pace->moved_at);
-    ++pace->gaps;
-  }
-  pace->moved = true;
-  pace->unheard = false;
-  pace->step = step;
-  pace->moved_at = report.at;
-}
 
 bool SaysUnused(const ReconcileContext& context) {
   const Condition* said = core::FindCondition(context.next.conditions, "HangSuspected");
@@ -103,52 +65,55 @@ std::string InWords(Duration duration) {
   return count < 120 ? std::to_string(count) + " s" : std::to_string(count / 60) + " min";
 }
 
-std::string WhatFollows(const core::Spec& spec, core::StepSource source) {
+std::string WhatFollows(const core::Spec& spec, core::StepSource source, bool quiet) {
   if (spec.health.hang_timeout > Duration::zero() && Counts(spec, source)) {
     return "the gang restarts at spec.health.hangTimeout";
   }
+  if (spec.health.hang_action == core::HangAction::kRestart) {
+    return "the gang restarts if no rank works for 10 min or longer";
+  }
+  if (quiet) return "spec.health.hangAction: Restart would restart the gang";
   return Counts(spec, source)
              ? "spec.health.hangTimeout would restart the gang"
              : "spec.health.hangTimeout with spec.progress.from: Output would restart the gang";
 }
 
+// "no step since step 5 for 60 s, and no rank works: …".
+std::string Describe(const core::Spec& spec, const core::GangStatus& gang) {
+  const core::SuspectedHang& hang = *gang.hang;
+  const bool quiet = hang.activity == core::GangActivity::kQuiet;
+  std::string message =
+      "no step since step " + std::to_string(hang.step) + " for " + InWords(hang.limit);
+  if (quiet) message += ", and no rank works";
+  if (hang.activity == core::GangActivity::kAllWork) message += ", and all ranks work";
+  if (!hang.who.empty()) message += ", and " + core::OneLine(hang.who);
+  message += ": a hang is suspected; ";
+  message += hang.places.empty() ? "`lockstep debug` shows where its ranks stand"
+                                 : core::OneLine(hang.places);
+  const std::optional<core::GangProgress> progress = core::Summarize(gang.progress);
+  const core::StepSource source = progress ? progress->source : core::StepSource::kReports;
+  return message + "; " + WhatFollows(spec, source, quiet);
+}
+
 }  // namespace
 
 void ObserveStall(ReconcileContext& context) {
-  std::optional<Pace>& pace = context.Own<&Memory::stall>().pace;
   const core::GangStatus* gang = Coordinator(context);
-  if (gang == nullptr && context.next.state == core::JobState::kRunning) return;
-  std::optional<core::GangProgress> progress;
-  if (gang != nullptr && context.next.state == core::JobState::kRunning) {
-    progress = core::Summarize(gang->progress);
-  }
-  const bool at_the_end =
-      progress && progress->total_steps > 0 && progress->step >= progress->total_steps;
-  const bool running = gang != nullptr && context.next.state == core::JobState::kRunning;
-  if (running) ObserveUnwatched(context, *gang);
-  if (!progress || progress->step <= 0 || at_the_end) {
-    pace.reset();
-    if (running && !at_the_end && SaysUnused(context)) return;
-    return SetCondition(context, "HangSuspected", false, "NoStepIsAwaited", "");
-  }
-  const bool known = pace.has_value();
-  Follow(pace, *context.snapshot.coordinator, progress->step);
-  const Duration still = context.snapshot.coordinator->at - pace->moved_at;
-  const std::optional<Duration> limit = Limit(context, *pace);
-  if (limit && still >= *limit) {
+  const bool running = context.next.state == core::JobState::kRunning;
+  if (!running) return SetCondition(context, "HangSuspected", false, "NoStepIsAwaited", "");
+  if (gang == nullptr) return;
+  ObserveUnwatched(context, *gang);
+  if (gang->hang) {
+    const std::string message = Describe(context.spec(), *gang);
     const Condition* before = core::FindCondition(context.next.conditions, "HangSuspected");
-    if (before != nullptr && before->status == Condition::Value::kTrue) return;
-    const std::string message =
-        "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
-        ": a hang is suspected; `lockstep debug` shows where its ranks stand, and " +
-        WhatFollows(context.spec(), progress->source);
+    const bool said = before != nullptr && before->status == Condition::Value::kTrue;
+    if (said && before->message == message) return;
     context.AddEvent(true, "HangSuspected", message);
-    return SetCondition(context, "HangSuspected", true, "NoProgress", message);
+    return PutCondition(context, "HangSuspected", Condition::Value::kTrue, "NoProgress", message);
   }
-  // An operator that has just begun to look does not know that it goes on.
-  const bool same = known || pace->generation == context.snapshot.status.gang_generation;
   if (SaysUnused(context)) return;
-  if (pace->moved || !same) SetCondition(context, "HangSuspected", false, "Progresses", "");
+  SetCondition(context, "HangSuspected", false,
+               gang->progress.empty() ? "NoStepIsAwaited" : "Progresses", "");
 }
 
 }  // namespace lockstep::control

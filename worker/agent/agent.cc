@@ -63,7 +63,6 @@ Status Agent::Open(const std::string& executable) {
   member_ = std::make_unique<core::Member>(ForMember(config_));
   machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
   rank_metrics_ = std::make_unique<RankMetrics>([this] { return ranks_->views(); }, BootTime);
-  OpenOutputWatch();
   if (!config_.checkpoint_path.empty()) {
     volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume,
                     config_.first_attempt);
@@ -71,6 +70,7 @@ Status Agent::Open(const std::string& executable) {
   // Before there is a second thread: hwloc is told where to look by the environment.
   Status ranks = OpenRanks(executable);
   if (!ranks.ok()) return ranks;
+  OpenOutputWatch();
   Result<std::unique_ptr<FileWorker>> files = FileWorker::Create(loop_.get());
   if (!files.ok()) return files.error();
   files_ = std::move(*files);
@@ -413,8 +413,10 @@ struct Agent::ActionVisitor {
   void operator()(const core::CollectEvidence& collect) const {
     agent.evidence_->Collect(
         collect.generation, agent.RankProcesses(), collect.until,
-        [&agent = agent, generation = collect.generation](auto places) {
-          agent.Do(agent.member_->OnEvidence(agent.Now(), generation, std::move(places)));
+        [&agent = agent, generation = collect.generation, look = collect.look](auto places) {
+          core::Member& member = *agent.member_;
+          agent.Do(look ? member.OnLooked(agent.Now(), generation, std::move(places))
+                        : member.OnEvidence(agent.Now(), generation, std::move(places)));
         });
   }
   void operator()(const core::MeasureMachine& measure) const {
@@ -521,14 +523,18 @@ void Agent::TellUsage() {
   usage_timer_->WakeAt(BootTime() + kUsageEvery);
   if (!core::MayHaveLiveRanks(member_->phase())) return;
   std::vector<pid_t> processes;
+  std::map<uint32_t, std::vector<pid_t>> by_rank;
   for (const RankView& rank : ranks_->views()) {
     if (rank.pid == 0) continue;
-    processes.push_back(rank.pid);
+    std::vector<pid_t>& of_rank = by_rank[rank.rank];
+    of_rank.push_back(rank.pid);
     for (const Descendant& each : DescendantsOf(rank.pid, {})) {
-      if (processes.size() < kMostMeasured) processes.push_back(each.pid);
+      if (processes.size() + of_rank.size() < kMostMeasured) of_rank.push_back(each.pid);
     }
+    processes.insert(processes.end(), of_rank.begin(), of_rank.end());
   }
-  Do(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes)));
+  const core::RankActivity activity = activity_.Measure(BootTime(), by_rank);
+  Do(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes), activity));
 }
 
 std::vector<RankProcess> Agent::RankProcesses() const {

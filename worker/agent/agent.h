@@ -46,6 +46,7 @@
 #include "worker/agent/rank_socket/progress_socket.h"
 #include "worker/agent/rank_socket/rejoin_desk.h"
 #include "worker/agent/rank_socket/run_desk.h"
+#include "worker/agent/ranks/activity_meter.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/rank_metrics.h"
 #include "worker/agent/ranks/world_watch.h"
@@ -125,6 +126,7 @@ class Agent {
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
   UsageMeter usage_;
+  ActivityMeter activity_;
   std::unique_ptr<OutputWatch> output_;  // null: no progress is read from the output
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;

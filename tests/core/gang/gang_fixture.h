@@ -262,7 +262,9 @@ class GangFixture : public ::testing::Test {
         for (const std::string& place : m.places) {
           found.push_back({index * 2 + static_cast<uint32_t>(found.size()), place});
         }
-        Do(index, m.member->OnEvidence(now_, collect->generation, std::move(found)));
+        Do(index, collect->look
+                      ? m.member->OnLooked(now_, collect->generation, std::move(found))
+                      : m.member->OnEvidence(now_, collect->generation, std::move(found)));
       } else if (auto* answer = std::get_if<AnswerCommit>(&action)) {
         m.commits.push_back(*answer);
       } else if (auto* fetch = std::get_if<FetchPart>(&action)) {

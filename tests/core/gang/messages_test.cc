@@ -114,7 +114,9 @@ std::vector<Message> OneOfEach() {
           TryPorts{{1, 2}, 20001, 4},
           PortsTried{{1, 2}, 20001, 20003},
           StartAgain{{1, 2}, 3, seconds(7)},
-          UsageMessage{{2500, 4096, -1, 7}}};
+          UsageMessage{{2500, 4096, -1, 7}, {4, 2, 1, 9}},
+          Look{{1, 2}, seconds(5)},
+          Looked{{1, 2}, {{3, "load (train.py:30)"}}}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -310,13 +312,27 @@ TEST(MessagesTest, PortsHaveTheBytesOfTheProtocolDocument) {
 }
 
 TEST(MessagesTest, UsageHasTheBytesOfTheProtocolDocument) {
-  EXPECT_EQ(Encode(UsageMessage{{2500, 4096, -1, 7}}),
+  EXPECT_EQ(Encode(UsageMessage{{2500, 4096, -1, 7}, {4, 2, 1, 9}}),
             std::string("\x1f"
                         "\0\0\0\0\0\0\x09\xc4"
                         "\0\0\0\0\0\0\x10\0"
                         "\xff\xff\xff\xff\xff\xff\xff\xff"
-                        "\0\0\0\0\0\0\0\x07",
-                        33));
+                        "\0\0\0\0\0\0\0\x07"
+                        "\0\0\0\x04\0\0\0\x02\0\0\0\x01\0\0\0\x09",
+                        49));
+}
+
+TEST(MessagesTest, LookAndLookedHaveTheBytesOfTheProtocolDocument) {
+  EXPECT_EQ(Encode(Look{{1, 2}, seconds(7)}), std::string("\x20"
+                                                          "\0\0\0\x01\0\0\0\x02"
+                                                          "\0\0\0\x01\xa1\x3b\x86\x00",
+                                                          17));
+  EXPECT_EQ(Encode(Looked{{1, 2}, {{3, "load"}}}), std::string("\x21"
+                                                               "\0\0\0\x01\0\0\0\x02"
+                                                               "\0\x01"
+                                                               "\0\0\0\x03"
+                                                               "\0\x04load",
+                                                               21));
 }
 
 TEST(MessagesTest, ProgressOfAFullMachineWithAllItsFiguresFitsAMessage) {

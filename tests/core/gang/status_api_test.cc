@@ -171,7 +171,7 @@ TEST(DesiredStateTest, ReadsBackAsItWasWritten) {
   desired.policy.emplace();
   desired.policy->machine_lost_after = seconds(30);
   desired.policy->rules.push_back({{78}, {7}, "ECC", FailureAction::kReplaceMachine});
-  desired.health = DesiredState::Health{minutes(5)};
+  desired.health = DesiredState::Health{minutes(5), true};
   desired.machine_failures.replacements = 2;
   desired.stop = DesiredState::DesiredStop{StopReason::kDeadline, seconds(90)};
   desired.terminated.push_back({1, 4, Cause::kOutOfMemory});

@@ -114,6 +114,7 @@ JobStatus Whole() {
                                 .percent = 24,
                                 .eta_seconds = 4200,
                                 .metrics = {{"loss", "2.51"}},
+                                .source = "Output",
                                 .last_updated = At(3'000)};
   status.queue = QueueStatus{
       .workload = "trainingjob-gpt-1b9d6bcd", .cluster_queue = "gpus", .flavors = {{"cpu", "a3"}}};
@@ -215,7 +216,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("preflight":{"state":"Passed","typical":"link 5 GB/s","slow":[{"machine":1,"attempt":2,)"
       R"("because":"link 0.1 GB/s","replaced":true}]},)"
       R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
-      R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
+      R"("metrics":[{"name":"loss","value":"2.51"}],"source":"Output",)"
+      R"("lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("queue":{"workload":"trainingjob-gpt-1b9d6bcd","clusterQueue":"gpus",)"
       R"("flavors":{"cpu":"a3"}},)"
       R"("elastic":{"members":"0-5,7","witnesses":"0-5","asked":"6","silent":[{"attempt":3,"machines":"6"}],)"

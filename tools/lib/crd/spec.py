@@ -223,6 +223,8 @@ def _time_and_logs():
                                      "1s", "168h"),
             "hangTimeout": duration("How long a process may report no progress after its first "
                                     "report. 0s: off.", "1s", "168h", or_off=True),
+            "hangAction": choice("What follows if a gang makes no progress and none of its ranks "
+                                 "works: Report, or after 10 minutes or more also Restart."),
         }, filled=True),
         "preflight": struct("Measures machines before ranks run on them. At most two slow machines "
                             "are replaced.", {

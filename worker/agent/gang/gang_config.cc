@@ -67,6 +67,8 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.policy = spec.failure_policy;
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;
+  c.restart_hangs = spec.health.hang_action == core::HangAction::kRestart;
+  c.output_counts = spec.progress.from == core::ProgressFrom::kOutput;
   c.predecessor_dead = config.predecessor_dead;
   c.checkpoint_path = config.checkpoint_path;
   c.attempts = config.attempts;

@@ -102,6 +102,7 @@ std::optional<ProcessStats> MachineStatsReader::ReadProcess(pid_t pid) const {
   static const auto page_size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   ProcessStats stats;
   stats.cpu_seconds = static_cast<double>(fields[14] + fields[15]) / ticks_per_second;
+  stats.children_seconds = static_cast<double>(fields[16] + fields[17]) / ticks_per_second;
   stats.start_ticks = static_cast<uint64_t>(fields[22]);
   if (state != "Z" && state != "X") {
     stats.resident_bytes = static_cast<uint64_t>(std::max<int64_t>(fields[24], 0)) * page_size;

@@ -32,8 +32,9 @@ struct MachineStats {
 };
 
 struct ProcessStats {
-  uint64_t start_ticks = 0;  // since boot; tells a process from a later one with its pid
-  double cpu_seconds = 0;    // user and system, of all threads; children not
+  uint64_t start_ticks = 0;     // since boot; tells a process from a later one with its pid
+  double cpu_seconds = 0;       // user and system, of all threads; children not
+  double children_seconds = 0;  // likewise, of children that it has waited for
   std::optional<uint64_t> resident_bytes;  // none: a zombie
 };
 

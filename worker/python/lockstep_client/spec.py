@@ -464,6 +464,12 @@ class Health(Record):
     hang_timeout: Optional[str] = field(default=None, metadata=of("hangTimeout"))
     """How long a process may report no progress after its first report. 0s: off. Default: 0s."""
 
+    hang_action: Optional[Literal["Report", "Restart"]] = field(
+        default=None, metadata=of("hangAction")
+    )
+    """What follows if a gang makes no progress and none of its ranks works: Report, or after 10
+    minutes or more also Restart. Default: Report."""
+
 
 @dataclass(repr=False)
 class Preflight(Record):
