@@ -82,8 +82,7 @@ def main():
                            capture_output=True, text=True).stdout.split()
     for name in names:
         if name.endswith((".cc", ".h", ".yaml", ".json", "NOTES.txt")):
-            for text in texts(name):
-                print(text)
+            print(*texts(name), sep="\n", end="\n")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ using core::CauseClass;
 
 JobFigures::JobFigures(prometheus::Registry* registry)
     : to_pods_(AddHistogram(registry, "lockstep_operator_creation_to_pods_seconds",
-                            "Time from a job's creation to the creation of its last pod",
-                            LongTimes())),
+                            "From a job's creation to its last pod's", LongTimes())),
       to_running_(AddHistogram(registry, "lockstep_operator_creation_to_running_seconds",
-                               "Time from a job's creation until all ranks run", LongTimes())),
+                               "From a job's creation to all ranks running", LongTimes())),
       restarts_(&prometheus::BuildCounter()
                      .Name("lockstep_operator_restarts_total")
                      .Help("Restarts of gangs, and of ranks alone, by class of cause: application, "
@@ -21,8 +20,8 @@ JobFigures::JobFigures(prometheus::Registry* registry)
                      .Register(*registry)),
       lost_(&prometheus::BuildCounter()
                  .Name("lockstep_operator_lost_machine_seconds_total")
-                 .Help("Unproductive time of jobs' machines, by the cause that lost it; counted "
-                       "when its generation has ended")
+                 .Help("Time of jobs' machines that was not productive, by what it was lost to; "
+                       "counted when the generation that it belongs to has ended")
                  .Register(*registry)),
       spares_(&prometheus::BuildGauge()
                    .Name("lockstep_operator_spares")

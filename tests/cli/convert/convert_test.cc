@@ -49,7 +49,7 @@ TEST(ConvertAccelerate, RefusesATotalThatDoesNotDivide) {
       Convert("distributed_type: MULTI_GPU\nnum_machines: 4\nnum_processes: 10\n");
   EXPECT_EQ(result.yaml, "");
   EXPECT_EQ(Problems(result),
-            "source:3:16: error: num_processes: 10 processes cannot be divided evenly among 4 "
+            "source:3:16: error: num_processes: 10 processes can't be dealt out evenly to 4 "
             "machines; num_processes is the total of all machines: write 8 or 12\n");
   EXPECT_THAT(Problems(Convert("distributed_type: MULTI_GPU\nnum_machines: 4\nnum_processes: 3\n")),
               HasSubstr("write 4"));
@@ -324,7 +324,7 @@ TEST(ConvertKubeflow, ReadsAPyTorchJob) {
               AllOf(HasSubstr("name: bert"), HasSubstr("namespace: ml"), HasSubstr("team: nlp"),
                     HasSubstr("# env MASTER_PORT is not carried over"),
                     HasSubstr("# runPolicy.schedulingPolicy is not carried over"),
-                    HasSubstr("templates differ"), HasSubstr("# torchrun still starts 4")));
+                    HasSubstr("templates differ"), HasSubstr("# torchrun goes on starting 4")));
 }
 
 TEST(ConvertKubeflow, KeepsResourceClaimsInTheTemplate) {
@@ -359,11 +359,11 @@ TEST(ConvertKubeflow, SaysWhereResourcesDoNotDivide) {
   std::string text = kPyTorchJob;
   text.replace(text.find("\"4\""), 3, "\"3\"");
   const ConvertResult result = Convert(text);
-  EXPECT_THAT(result.yaml, AllOf(HasSubstr("cannot be divided evenly among 3"),
+  EXPECT_THAT(result.yaml, AllOf(HasSubstr("can't be dealt out evenly to 3"),
                                  HasSubstr("memory 400Gi is rounded down")));
   EXPECT_EQ(SpecOf(result).resources_per_process.gpu, 1);
   text.replace(text.find("nvidia.com/gpu: 4"), 17, "nvidia.com/gpu: 2");
-  EXPECT_THAT(Problems(Convert(text)), HasSubstr("2 cannot be shared by 3 processes"));
+  EXPECT_THAT(Problems(Convert(text)), HasSubstr("2 can't be shared by 3 processes"));
 }
 
 TEST(ConvertKubeflow, ReadsATrainJob) {

@@ -140,7 +140,7 @@ def test_operator_reports_pod_group_of_another_owner_and_leaves_it_unchanged(
             "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "gpt-e1"}, "spec": {"minMember": 7}}))
         jobs.apply("gpt", "true", scheduling={"gang": "Coscheduling"})
-        jobs.wait("gpt", lambda status: "podgroup gpt-e1 exists and does not belong to this job"
+        jobs.wait("gpt", lambda status: "podgroup gpt-e1 exists and is not this job's"
                   in status.get("reason", ""), "word of the stranger")
         assert members(jobs) == {}
         suspend(jobs, "gpt", True)

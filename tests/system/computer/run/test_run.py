@@ -212,7 +212,7 @@ def test_run_reports_missing_pid_namespaces_once():
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=60)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("PID namespaces are not allowed here") == 1, done.stdout
+    assert done.stdout.count("no PID namespace is to be had here") == 1, done.stdout
 
 
 def test_a_training_started_by_lockstep_run_resumes_after_a_kill(tmp_path):
@@ -299,7 +299,7 @@ def test_sigterm_from_rank_to_its_agent_counts_as_machine_replacement(tmp_path):
     assert code == 75, output
     assert report["state"] == "Failed"
     assert report["counters"]["replacements"] == 2, report
-    assert "the machine was not asked to leave" in output
+    assert "nobody asked the machine to leave" in output
 
 
 def spares_of(run):
@@ -324,7 +324,7 @@ def test_spare_replaces_lost_machine_and_run_starts_another_spare(tmp_path):
     assert code == 0, output
     assert "spare 0 gives its place" in output
     assert report["counters"]["replacements"] == 1
-    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is not a machine"
+    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"
 
 
 def test_run_continues_if_spare_cannot_start_and_starts_spare_later(tmp_path):

@@ -125,7 +125,7 @@ TEST(BindingCaseTest, AUuidThatTheDriverDoesNotShowIsAGpuAllTheSame) {
   EXPECT_THAT(Reasons(only), IsEmpty());
 
   const BindingPlan other = plan(TwoByFour());
-  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("names \"GPU-8a3e\", which is not one of the 8")));
+  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("names \"GPU-8a3e\", which is none of the 8")));
   EXPECT_THAT(other.ranks[0].isolated, IsEmpty());
 }
 

@@ -55,10 +55,10 @@ TEST_F(SafetensorsTest, WhatBreaksTheFormatIsRefusedWithItsReason) {
     const char* reason;
   };
   for (const Case& each : std::vector<Case>{
-           {"", 0, "not a JSON object"},
-           {"[]", 0, "not a JSON object"},
-           {"{", 0, "not a JSON object"},
-           {R"( {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "not a JSON object"},
+           {"", 0, "no JSON object"},
+           {"[]", 0, "no JSON object"},
+           {"{", 0, "no JSON object"},
+           {R"( {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "no JSON object"},
            {R"({"a":1})", 0, "tensor a is described by no object"},
            {R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "unknown type"},
            {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "unknown type"},
