@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from mcp import ClientSession, StdioServerParameters
@@ -19,7 +20,10 @@ PATIENCE = 60
 
 
 def with_session(use, *arguments, env=None):
-    """What the coroutine use(session) returns; the session is initialized."""
+    """What the coroutine use(session) returns; the session is initialized.
+
+    On a thread of its own, because other tests leave a running event loop in pytest's.
+    """
     async def main():
         server = StdioServerParameters(command=binary("lockstep"), args=["mcp", *arguments],
                                        env={**os.environ, **(env or {})})
@@ -27,7 +31,8 @@ def with_session(use, *arguments, env=None):
                 ClientSession(*streams, timedelta(seconds=PATIENCE)) as session:
             await session.initialize()
             return await use(session)
-    return asyncio.run(main())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, main()).result()
 
 
 async def call(session, tool, error=False, **arguments):

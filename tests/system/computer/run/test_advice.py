@@ -195,6 +195,8 @@ NOT_TRIED = {
     "write ADDRESS:PORT, as": "an operator that starts needs a cluster",
     "write a port from 1 to 65535, or --ui": "the tests of the run's page give ports",
     "is no time of RFC 3339; write it as in": "no field of a spec is a time",
+    "Raise the memory limit, or use smaller batches": "the batches are the program's",
+    "Use it if a job hangs or is slow.": "it tells a coding agent when to ask",
 }
 
 
