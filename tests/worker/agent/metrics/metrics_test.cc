@@ -15,6 +15,7 @@
 #include "tests/worker/agent/metrics/page.h"
 #include "worker/agent/gang/gang_listener.h"
 #include "worker/agent/logs/log_pump.h"
+#include "worker/agent/logs/output_watch.h"
 #include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/parked/parked_ranks.h"
@@ -63,8 +64,9 @@ class MetricsTest : public LoopTest {
   }
 
   Page Full() {
-    return ReadPage(Expose({&machine_, &ranks_, logs_.get(), listener_.get(), &gang_, &parked_},
-                           {{"trainingjob", "gpt"}, {"machine", "3"}}));
+    return ReadPage(
+        Expose({&machine_, &ranks_, logs_.get(), &output_, listener_.get(), &gang_, &parked_},
+               {{"trainingjob", "gpt"}, {"machine", "3"}}));
   }
 
   ParkedRanks parked_{loop(), nullptr, nullptr, {}, [](const std::string&) {}};
@@ -81,6 +83,7 @@ class MetricsTest : public LoopTest {
   std::unique_ptr<FileWorker> worker_;
   std::unique_ptr<LogFiles> files_;
   std::unique_ptr<LogPump> logs_;
+  OutputWatch output_{loop(), nullptr, [](uint32_t, const core::OutputProgress&) {}};
   TlsPskContext tls_ = std::move(*TlsPskContext::Server(Key{}, "job"));
   std::unique_ptr<GangListener> listener_;
 };
