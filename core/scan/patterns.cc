@@ -180,7 +180,6 @@ void FindGroups(CompiledPattern* pattern) {
 }  // namespace
 
 Result<CompiledPattern> CompileUserPattern(const std::string& text) {
-  if (text.empty()) return Error::Invalid("is empty");
   if (text.size() > kMaxUserPattern) {
     return Error::Invalid("has more than " + std::to_string(kMaxUserPattern) + " bytes");
   }

@@ -256,7 +256,9 @@ def _time_and_logs():
                 "RE2 expressions for lines in a style of your own, with groups named step, total, "
                 "epoch, epochs or loss.",
                 text("", {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
-                                 "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True})),
+                                 "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True},
+                     rule("self.matches('[(][?]P?<(step|epoch|loss)>')",
+                          "needs one of the groups step, epoch and loss, as in (?P<step>\\d+)"))),
         }, rule("!has(self.patterns) || self.patterns.size() == 0 || "
                 "self.from in ['Auto', 'Output']",
                 "are read in output alone; write progress.from: Auto or Output", ".patterns"),
@@ -387,6 +389,9 @@ def _role_rules():
         rule("self.progress.from != 'Never' || duration(self.health.hangTimeout) == duration('0s')",
              "needs progress, and spec.progress.from is Never; write Auto, Reports or Output there",
              ".health.hangTimeout"),
+        rule("self.progress.from != 'Never' || self.health.hangAction != 'Restart'",
+             "Restart needs progress, and spec.progress.from is Never; write Auto, Reports or "
+             "Output there", ".health.hangAction"),
         rule("self.successPolicy == 'Role' || !has(self.successRole) || self.successRole == ''",
              "needs successPolicy: Role", ".successRole"),
         rule("self.successPolicy != 'Role' || (has(self.successRole) && has(self.roles) && "

@@ -149,6 +149,8 @@ def _long_text(path, length):
         return "10"[:2 - length % 2] + ",1" * ((length - 1) // 2)
     if name in ("gpuResource", "topologyKey", "topologyLevels[]", "managedBy"):
         return ".".join([LABEL] * 3 + ["a" * 61]) + "/" + "a" * (length - 254)
+    if name == "patterns[]":
+        return "(?P<step>" + "a" * max(length - 10, 1) + ")"
     if name == "prestartExclude[]":
         return "_" * length
     if name in ("path", "resume"):

@@ -122,6 +122,9 @@ PASS = [
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
     job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
     job(a_command(health={"hangTimeout": "0h0m"})),
+    job(a_command(progress={"from": "Output", "patterns": [r"at (?P<step>\d+)"]},
+                  health={"hangTimeout": "1m", "hangAction": "Restart"})),
+    job(a_command(progress={"from": "Never"}, health={"hangTimeout": "0s"})),
     job(a_command(checkpoint={"memory": {"size": "2Gi", "replicas": 0}, "persistEvery": "0s"})),
     job(a_command(prestart="Auto", prestartExclude=["_a1"], launch="PerMachine")),
     job(a_command(managedBy="a.b/c/d")),
@@ -272,6 +275,10 @@ FAIL = [
     job(a_command(preflight={"minGflops": -1})), job(a_command(preflight={"minLinkGBps": -0.1})),
     job(a_command(prestartExclude=["a.b"])), job(a_command(prestartExclude=["1a"])),
     job(a_command(prestartExclude=[""])),
+    job(a_command(progress={"from": "Never"}, health={"hangTimeout": "1m"})),
+    job(a_command(progress={"from": "Never"}, health={"hangAction": "Restart"})),
+    job(a_command(progress={"from": "Reports", "patterns": ["(?P<step>a)"]})),
+    job(a_command(progress={"patterns": ["("]})), job(a_command(progress={"patterns": ["a"]})),
     job(a_command(health={"hangTimeout": "500ms"})), job(a_command(health={"hangTimeout": "169h"})),
 ]
 FAIL += [job(a_command(**_worker(**container))) for container in (

@@ -23,7 +23,7 @@ CHANGES = {
     "failurePolicy": {"maxRestarts": 7}, "successPolicy": "Machine0",
     "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
-    "health": {"hangTimeout": "1m"}, "logs": {"format": "Json"}, "suspend": True,
+    "health": {"hangTimeout": "1m"}, "progress": {"from": "Output"}, "logs": {"format": "Json"}, "suspend": True,
     "restartRequest": {"id": "other"},
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
     "priorityClassName": "other", "schedulerName": "other", "managedBy": "other.dev/operator",
