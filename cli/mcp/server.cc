@@ -72,7 +72,7 @@ class Server {
     }
     loop_->OnSignal(SIGPIPE, [] {});
     watched_ = loop_->Watch(STDIN_FILENO, EPOLLIN, [this](uint32_t) { Read(); }).ok();
-    while (!stopped_ && !(ended_ && calls_.empty() && out_.pending() == 0)) {
+    while (!stopped_ && (!ended_ || !calls_.empty() || out_.pending() > 0)) {
       if (!watched_ && !ended_) Read();  // a file: reading it never blocks for long
       const bool idle = watched_ || ended_;
       const TimerId timer = idle ? 0 : loop_->StartTimer(BootTime(), [] {});
@@ -111,11 +111,11 @@ class Server {
     if (!commands.ok()) {
       return protocol_.Answer(call, {commands.error().message + "\n", true});
     }
-    calls_[call] =
-        std::make_unique<Call>(programs_, std::move(*commands), [this, call](ToolAnswer answer) {
-          protocol_.Answer(call, answer);
-          calls_.erase(call);
-        });
+    calls_[call] = std::make_unique<Call>(programs_, std::move(*commands),
+                                          [this, call](const ToolAnswer& answer) {
+                                            protocol_.Answer(call, answer);
+                                            calls_.erase(call);
+                                          });
   }
 
   void Send(const std::string& line) {

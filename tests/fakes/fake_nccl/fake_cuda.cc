@@ -190,7 +190,7 @@ bool IsFull(std::string_view call) {
   const std::string_view full = setting == nullptr ? "" : setting;
   if (!full.starts_with(std::string(call) + ":")) return false;
   const std::lock_guard lock(mutex);
-  return ++calls[std::string(call)] <= std::atoi(full.substr(call.size() + 1).data());
+  return ++calls[std::string(call)] <= std::atoi(setting + call.size() + 1);
 }
 
 // A library with CUDA's interface has state of the process.

@@ -132,7 +132,7 @@ Code nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
   if (Mood() != "xid" || xids.empty()) return Code::kTimeout;
   ++told;
   event->type = kXidEvent;
-  event->data = std::strtoull(xids.data(), nullptr, 10);
+  event->data = std::strtoull(std::string(xids).c_str(), nullptr, 10);
   return Code::kSuccess;
 }
 

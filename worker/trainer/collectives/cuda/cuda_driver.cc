@@ -105,7 +105,7 @@ Status CudaDriver::Start() {
                            " or newer: update the driver");
   }
   cuda::Code code = cuda::kSuccess;
-  const Status init = AwaitMemory("cuInit", [&] { return code = api_.init(0); });
+  Status init = AwaitMemory("cuInit", [&] { return code = api_.init(0); });
   if (code == cuda::kNoDevice) {
     return Error::NotFound(
         "the NVIDIA driver is here but shows no GPU: ask for GPUs (resources.limits of "
