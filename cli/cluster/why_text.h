@@ -1,5 +1,5 @@
-// The text of `lockstep why`: what ended a job or its last generation, whom it is charged to, and
-// what to do. Pure.
+// The text of `lockstep why`: what ended a job or its last generation, which budget
+// it is charged to, and what to do. Pure.
 #ifndef LOCKSTEP_CLI_CLUSTER_WHY_TEXT_H_
 #define LOCKSTEP_CLI_CLUSTER_WHY_TEXT_H_
 

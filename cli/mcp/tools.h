@@ -18,7 +18,7 @@ struct Command {
   std::string input{};               // on its standard input
   std::string title{};               // above its output; "": none
   bool keeps_end = false;            // if its output is too long, its end is shown, else its start
-  bool optional = false;             // its failure is told, and is none of the tool's
+  bool optional = false;             // if it fails, its error is shown and the tool succeeds
 };
 
 struct ToolOptions {

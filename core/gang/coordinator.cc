@@ -14,7 +14,7 @@
 namespace lockstep::core {
 namespace {
 
-// A gang of thousands tells of its ranks' steps many times a second.
+// Ranks of a large gang report steps many times a second.
 constexpr Duration kStepEvery = seconds(1);
 
 }  // namespace

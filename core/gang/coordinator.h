@@ -287,7 +287,7 @@ class Coordinator {
   const Failure& last_failure() const { return last_failure_; }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
-  // That is suspected; its ranks were looked at.
+  // The suspected hang, once the ranks were looked at.
   const std::optional<SuspectedHang>& hang() const { return hangs_.found(); }
   // Absent where the job has no preflight.
   std::optional<PreflightStatus> preflight() const;

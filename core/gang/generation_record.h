@@ -44,8 +44,8 @@ inline constexpr auto kEnumNames<StopReason> =
                                          {StopReason::kFinished, "Finished"},
                                          {StopReason::kRestarted, "Restarted"}});
 
-// One ended or running generation, for status and reports. Its times are on the clock of whoever
-// keeps it: the coordinator's in the coordinator, since the answering agent's birth in GangStatus.
+// One ended or running generation, for status and reports. In the coordinator, times are on
+// its clock; in GangStatus, they count from the birth of the agent that answers.
 struct GenerationRecord {
   Generation generation;
   std::optional<Time> announced;  // START sent
@@ -60,13 +60,13 @@ struct GenerationRecord {
   std::optional<StopReason> stop_reason;  // of the STOP that was sent
   std::string resume;                     // the checkpoint it went on from; "": none
   int64_t resumed_at = 0;  // the lowest step that a machine reported first; 0: none yet
-  int64_t last_step = 0;   // the furthest that a report told of
+  int64_t last_step = 0;   // the highest step that a rank reported
   Failure failure;         // cause kNone when it ended well
   bool warm = false;       // all its processes came of parked interpreters
   uint32_t kept = 0;       // processes that are those of the generation before
   Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
   Duration saved{};        // CPU time of imports that they found done, of the one with the most
-  Members members = {};    // whom it was made of, where machines may be left out
+  Members members = {};    // its machines, if some may be left out
   std::string code = {};   // the digest of the code that it runs; "": not known
 
   // On a clock that shows `by` more.

@@ -133,7 +133,7 @@ Scene WithTimeout(core::ProgressFrom from) {
   return scene;
 }
 
-// What is said of hangTimeout; "": nothing.
+// The message about hangTimeout; "": there is none.
 std::string Unused(Scene& scene) {
   const Condition* said = core::FindCondition(scene.status().conditions, "HangSuspected");
   return said != nullptr && said->reason == "HangTimeoutUnused" ? said->message : "";

@@ -24,8 +24,8 @@ SUMMARY = "make a tarball of the built-in trainer with its loader and libraries"
 
 NAME = "lockstep-trainer"
 LOADER = "ld-linux-x86-64.so.2"
-# Empty in the C library of today, but libraries such as NCCL name them. Of the computer that runs the
-# trainer they would be those of another C library.
+# These are empty in today's C library, but libraries such as NCCL name them. Without them, the loader
+# would take the host's, which belong to another C library.
 STUBS = ["libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2", "libanl.so.1"]
 SCRIPT = f"""#!/bin/sh
 # Runs the trainer with the C library and the other libraries that it was built with.
