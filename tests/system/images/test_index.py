@@ -11,7 +11,7 @@ import pytest
 from paths import ROOT, VERSION
 from registry import registry
 
-sys.path.append(str(ROOT / "tools/lib/package"))  # its module trainer is not that of the tests
+sys.path.append(str(ROOT / "tools/lib/package"))
 
 import image
 

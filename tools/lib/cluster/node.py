@@ -13,7 +13,7 @@ import sys
 
 import cgroups
 import images
-import numa
+import numa_nodes
 import parts
 import processes
 from control_plane import DNS_SERVICE
@@ -79,12 +79,12 @@ class Node:
                   "--conntrack-max-per-core=0", "--conntrack-min=0")
 
     def align(self, resource, device):
-        """Kubelet aligns pods by two NUMA nodes that it seems to have (numa.py), and offers one
+        """Kubelet aligns pods by two NUMA nodes that it seems to have (numa_nodes.py), and offers one
         pretended device on one of them. What runs on the node runs on."""
-        halves = numa.write(self._folder / "var/lib/lockstep/numa")
+        halves = numa_nodes.write(self._folder / "var/lib/lockstep/numa")
         self._stop("kubelet")
-        self._mount("--bind", f"{CONFIG}/numa", numa.SYSTEM)
-        self._start_kubelet(**numa.kubelet(halves))
+        self._mount("--bind", f"{CONFIG}/numa", numa_nodes.SYSTEM)
+        self._start_kubelet(**numa_nodes.kubelet(halves))
         plugin = parts.build("device-plugin", lambda _: None) / "device-plugin"
         self._run("device-plugin", plugin, resource, device)
         return halves
@@ -92,7 +92,7 @@ class Node:
     def align_no_more(self):
         self._stop("device-plugin")
         self._stop("kubelet")
-        self._mount(numa.SYSTEM, unmount=True)
+        self._mount(numa_nodes.SYSTEM, unmount=True)
         self._start_kubelet()
 
     def _start_kubelet(self, **settings):

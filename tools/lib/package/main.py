@@ -13,9 +13,10 @@ from errors import PackageError
 #   SUMMARY                 one line of help,
 #   add_arguments(parser)   its options,
 #   run(options)            its work; it raises PackageError if something is wrong.
-COMMANDS = {"programs": "staging"} | {
-    name: name for name in (
-        "wheel", "tarball", "deb", "rpm", "apk", "trainer", "sbom", "notice", "image", "chart", "krew")}
+COMMANDS = {
+    "programs": "staging", "trainer": "trainer_bundle", "chart": "helm_chart",
+    **{name: name for name in (
+        "wheel", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "krew")}}
 
 
 def main():
