@@ -74,13 +74,13 @@ class Liar {
     if (data_->ConsumeBool()) value.n += static_cast<uint32_t>(shift);
     if (data_->ConsumeIntegralInRange(0, 7) == 0) Fill(value.attempt);
   }
-  // Of a time or a duration, by where the field can be believed.
   void Fill(Members& value) {
     std::vector<uint32_t> machines;
     Fill(machines);
     for (uint32_t& machine : machines) machine %= Members::kMost;
     value = Members::Of(std::move(machines));
   }
+  // A time or a duration: near now, short, or extreme.
   void Fill(Duration& value) {
     switch (data_->ConsumeIntegralInRange(0, 3)) {
       case 0:
@@ -101,6 +101,11 @@ class Liar {
   template <NamedEnum E>
   void Fill(E& value) {
     value = data_->PickValueInArray(kEnumNames<E>).value;
+  }
+  template <typename T>
+  void Fill(std::optional<T>& value) {
+    value.reset();
+    if (data_->ConsumeBool()) Fill(value.emplace());
   }
   template <typename T>
   void Fill(std::vector<T>& list) {
