@@ -19,10 +19,11 @@ constexpr mode_t kDefaultMode = 0644;
 
 Error OpenError(const std::string& path, int code) {
   if (code == ENOENT || code == ENOTDIR) {
-    return Error::NotFound(path + " is not there; check its name, and that its volume is mounted");
+    return Error::NotFound(path +
+                           " does not exist; check its name, and that its volume is mounted");
   }
   if (code == EACCES || code == EPERM) {
-    return Error::Denied(path + " can't be read by user " + std::to_string(geteuid()) +
+    return Error::Denied(path + " cannot be read by user " + std::to_string(geteuid()) +
                          "; change its permissions or the user of the process");
   }
   return ErrnoError("opening " + path, code);

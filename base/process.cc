@@ -185,7 +185,7 @@ std::string WhyNotExecuted(const std::string& path, int error) {
   if (error == ENOENT && !there) return "there is no such file";
   if (error == ENOENT) {
     const std::string interpreter = InterpreterOf(path);
-    if (interpreter.empty()) return "its dynamic loader, or a library's, does not exist here";
+    if (interpreter.empty()) return "its dynamic loader, or a library's, does not exist";
     if (interpreter.ends_with('\r')) {
       return "its lines end as Windows writes them (CRLF), so its interpreter is not found; "
              "convert it, as by sed -i 's/\\r$//'";

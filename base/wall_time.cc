@@ -110,7 +110,7 @@ Result<WallTime> ParseWallTime(std::string_view text) {
   const std::chrono::year_month_day date{year, month, day};
   if (!in.ok || !in.rest.empty() || !date.ok()) {
     return Error::Invalid("\"" + std::string(text) +
-                          "\" is no time of RFC 3339; write it as in 2026-11-21T08:38:39Z");
+                          "\" is not a time of RFC 3339; write it as in 2026-11-21T08:38:39Z");
   }
   return WallTime(sys_days(date).time_since_epoch() + hour + minute + second + fraction - offset);
 }

@@ -139,7 +139,7 @@ def one_sample(program, mode, shape, env=None):
         lockstep(shape, program.words, *options),
         shape.world,
         1,
-        good=lambda run: run.log.count("came of spares") == warm,
+        good=lambda run: run.log.count("started from spares") == warm,
         env={"OMP_NUM_THREADS": "1", **more, **(env or {})},
         timeout=600,
         due=due,

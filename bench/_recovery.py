@@ -98,7 +98,7 @@ class Recovered:
         It is behind the one that rank 0 says it goes on from: a pause of the computer's may be longer
         than the recovery.
         """
-        begun = int(re.findall(r"(?:going on after|resuming at) step (\d+)", self.log)[-1]) + 1
+        begun = int(re.findall(r"(?:continuing after|resuming at) step (\d+)", self.log)[-1]) + 1
         first = max(n for n, (step, _) in enumerate(self.steps) if step == begun)
         furthest = self.steps[first - 1][0]
         redone = furthest - self.steps[first][0] + 1

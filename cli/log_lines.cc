@@ -84,13 +84,13 @@ std::string WhyNotAlone(const core::Spec& spec, int rank) {
     return "logs.console is RankZero: other ranks' lines are not in the log";
   }
   if (spec.logs.console == core::Console::kFailedOnly) {
-    return "logs.console is FailedOnly: lines are there only of ranks that failed";
+    return "logs.console is FailedOnly: only ranks that failed have lines";
   }
   if (core::LaunchOf(spec) == core::Launch::kPerMachine && spec.processes_per_machine > 1) {
-    return "launch is PerMachine: the launcher's lines are shown, which don't say their rank";
+    return "launch is PerMachine: the launcher's lines are shown, which don't name their rank";
   }
   if (spec.logs.format == core::LogFormat::kRaw && spec.processes_per_machine > 1) {
-    return "logs.format is Raw: its lines don't say their rank; the whole machine's are shown";
+    return "logs.format is Raw: its lines don't name their rank; the whole machine's are shown";
   }
   return "";
 }

@@ -133,8 +133,8 @@ std::string TryLog::Text(const std::string& name) const {
       if (view.chosen || view.believed != believed) continue;
       if (++shown > kMostShown) break;
       if (std::exchange(first, false)) {
-        text += believed ? "also believed, but not used:\n"
-                         : "looks like progress, but is not believed:\n";
+        text +=
+            believed ? "also accepted, but not used:\n" : "looks like progress, but is rejected:\n";
       }
       text += "  " + Count(view.lines, "line") + ", \"" + view.pattern + "\", last " +
               StepOf(view.step, view.total);

@@ -28,7 +28,7 @@ Result<std::vector<uint8_t>> HkdfSha256(std::span<const uint8_t> input_key,
                                         std::span<const uint8_t> info, size_t size) {
   if (input_key.empty()) return Error::Invalid("HKDF: the input key is empty");
   if (size == 0 || size > size_t{255} * 32) {
-    return Error::Invalid("HKDF: " + std::to_string(size) + " bytes asked for, 1 to 8160 possible");
+    return Error::Invalid("HKDF: " + std::to_string(size) + " bytes requested; it gives 1 to 8160");
   }
   const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
       EVP_KDF_fetch(nullptr, "HKDF", nullptr), &EVP_KDF_free);

@@ -207,7 +207,7 @@ Error TlsSession::HandshakeError() const {
   const std::string reason = TakeOpenSslError();
   const char* who = is_server_ ? "client" : "server";
   return Error::Denied(std::string("TLS: the ") + who +
-                       " does not hold this job's key, or is of another job (" + reason + ")");
+                       " does not hold this job's key, or belongs to another job (" + reason + ")");
 }
 
 Status TlsSession::Handshake() {
@@ -236,7 +236,7 @@ Status TlsSession::Receive(std::string_view ciphertext, std::string* plain) {
   while (!ciphertext.empty()) {
     const int taken =
         BIO_write(SSL_get_rbio(ssl_.get()), ciphertext.data(), ClampToInt(ciphertext.size()));
-    if (taken <= 0) return Error::Internal("TLS: out of memory for what came in");
+    if (taken <= 0) return Error::Internal("TLS: out of memory for the received bytes");
     ciphertext.remove_prefix(static_cast<size_t>(taken));
   }
   if (!established_) {

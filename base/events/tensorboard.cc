@@ -27,7 +27,7 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr size_t kFlushBytes = size_t{64} << 10;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
-constexpr const char* kUntilThen = "; TensorBoard will lack steps until its volume takes them";
+constexpr const char* kUntilThen = "; TensorBoard lacks steps until the volume has room again";
 
 // Protocol Buffers' encoding: https://protobuf.dev/programming-guides/encoding.
 enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };

@@ -127,7 +127,7 @@ HttpParser::State HttpParser::ParseRequestLine(std::string_view line) {
   const std::string_view version = line.substr(target_end + 1);
   if (!IsToken(method)) return Fail(400, "the method is not a word");
   if (version != "HTTP/1.1" && version != "HTTP/1.0") {
-    return Fail(505, "HTTP/1.1 and HTTP/1.0 are spoken here");
+    return Fail(505, "this server supports HTTP/1.1 and HTTP/1.0");
   }
   request_.method = method;
   request_.keep_alive = version == "HTTP/1.1";
@@ -170,7 +170,7 @@ HttpParser::State HttpParser::ParseHeaderLine(std::string_view line) {
 
 HttpParser::State HttpParser::FinishHead() {
   if (request_.Header("transfer-encoding") != nullptr) {
-    return Fail(501, "send the body with Content-Length: transfer codings are not taken");
+    return Fail(501, "send the body with Content-Length: transfer codings are not supported");
   }
   size_t size = 0;
   int lengths = 0;

@@ -158,7 +158,7 @@ void HttpServer::OnBytes(Client& client, std::string_view bytes) {
   if (client.exchange) {
     // A client may send its next request early; no more than one.
     if (client.parser.buffered() > HttpParser::kMaxHead + options_.max_body) {
-      client.connection->Abort("sent on without reading its answers");
+      client.connection->Abort("sent requests without reading the answers");
     }
     return;
   }
@@ -196,7 +196,7 @@ void HttpServer::AwaitRequest(Client& client) {
 
 void HttpServer::Serve(Client& client, const HttpRequest& request) {
   if (client.connection->queued() > kMaxUnread) {
-    return client.connection->Abort("sent on without reading its answers");
+    return client.connection->Abort("sent requests without reading the answers");
   }
   client.connection->ClearDeadline();
   client.head_only = request.method == "HEAD";

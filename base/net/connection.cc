@@ -196,7 +196,7 @@ void Connection::OnAdmitted() {
   waits_for_permit_ = false;
   UpdateEvents();
   if (tls_->HasAnswered(client_hello_)) {
-    return Fail("a ClientHello that was answered before: somebody captured it");
+    return Fail("a ClientHello that was answered before: it may have been captured and sent again");
   }
   Result<TlsSession> session = tls_->NewSession();
   if (!session.ok()) return Fail(session.error().message);

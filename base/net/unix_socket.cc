@@ -63,14 +63,14 @@ Result<Json> AskUnix(const std::string& path, const Json& question, Duration pat
   const timeval limit{duration_cast<std::chrono::seconds>(patience).count(), 0};
   if (!fd.valid() || setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
       connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
-    return ErrnoError(who + " can't be asked at " + path, errno);
+    return ErrnoError(who + " cannot be asked at " + path, errno);
   }
   const Status asked = WriteAll(fd.get(), DumpJson(question) + "\n", path);
   if (!asked.ok()) return asked.error();
   Result<std::string> line = ReadLine(fd.get(), max_answer, who);
   if (!line.ok()) return line.error();
   Json answer = ParseJson(*line);
-  if (!answer.is_object()) return Error::Unavailable(who + " gives an answer of no use");
+  if (!answer.is_object()) return Error::Unavailable(who + " gives an unusable answer");
   return answer;
 }
 

@@ -21,8 +21,9 @@ constexpr Unit kUnits[] = {
 };
 
 Error NotADuration(std::string_view text) {
-  return Error::Invalid("\"" + std::string(text) +
-                        "\" is no duration; write numbers with units, as in 30s, 1h30m or 500ms");
+  return Error::Invalid(
+      "\"" + std::string(text) +
+      "\" is not a duration; write numbers with units, as in 30s, 1h30m or 500ms");
 }
 
 Error TooLong(std::string_view text) {

@@ -42,7 +42,7 @@ Result<Endpoint> MakeEndpoint(std::string_view host, uint16_t port) {
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(port);
   if (inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) return FromSockaddr(v6);
-  return Error::Invalid("\"" + text + "\" is not an IP address: names are not looked up here");
+  return Error::Invalid("\"" + text + "\" is not an IP address: names are not resolved");
 }
 
 Result<Endpoint> ParseEndpoint(std::string_view text) {

@@ -32,7 +32,7 @@ Result<IndexList> ParseIndexList(std::string_view text) {
     }
     // Each number once is all there can be: a text that goes on naming them costs no more.
     if (list.size() + static_cast<size_t>(*last - *first) > kMaxIndex) {
-      return Error::Invalid("\"" + std::string(text) + "\" names numbers again and again");
+      return Error::Invalid("\"" + std::string(text) + "\" names a number more than once");
     }
     for (int i = *first; i <= *last; ++i) list.push_back(i);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);

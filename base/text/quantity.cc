@@ -25,9 +25,10 @@ constexpr Suffix kSuffixes[] = {
 };
 
 Error NotAQuantity(std::string_view text) {
-  return Error::Invalid("\"" + std::string(text) +
-                        "\" is no quantity; write a number with an optional suffix, as in 500m, 4, "
-                        "1.5, 16Gi or 2e3");
+  return Error::Invalid(
+      "\"" + std::string(text) +
+      "\" is not a quantity; write a number with an optional suffix, as in 500m, 4, "
+      "1.5, 16Gi or 2e3");
 }
 
 Error TooLarge(std::string_view text) {

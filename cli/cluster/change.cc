@@ -57,7 +57,7 @@ Result<int> Run(Connection& cluster, const RestartCommand& command) {
   if (HasEnded(job->status)) return AlreadyEnded(*job);
   if (job->job.spec.suspend) {
     return Error::Conflict("trainingjob " + job->meta.name +
-                           " is suspended: nothing of it runs; `lockstep resume` starts it");
+                           " is suspended and runs nothing; `lockstep resume` starts it");
   }
   // What is null is removed: nothing of an earlier request stays.
   const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };

@@ -51,8 +51,8 @@ Result<std::string> FindKubeconfig(const ClusterAddress& where) {
     if (!files.ok()) return files.error();
     if (files->size() == 1) return files->front();
     return Error::Invalid(
-        "$KUBECONFIG names several files, and one is read here: write them to one "
-        "with `kubectl config view --flatten`, or name it with --kubeconfig");
+        "$KUBECONFIG names several files, and lockstep reads one: merge them with `kubectl config "
+        "view --flatten`, or name one with --kubeconfig");
   }
   const fs::path file = fs::path(Variable("HOME")) / ".kube" / "config";
   std::error_code error;
@@ -87,7 +87,7 @@ Error Explain(const kube::ApiError& error, std::string_view doing, std::string_v
       if (error.reason.empty() || said == "the server could not find the requested resource") {
         return Error::NotFound(
             cannot + std::string(server) +
-            " knows no TrainingJobs: install Lockstep there first (kubectl apply "
+            " does not know TrainingJobs: install Lockstep there first (kubectl apply "
             "-f crds/)");
       }
       return Error::NotFound(cannot + said);
@@ -105,8 +105,7 @@ Error Explain(const kube::ApiError& error, std::string_view doing, std::string_v
     case kube::ApiErrorKind::kTimeout:
       return Error::Unavailable(
           cannot + "no answer from " + std::string(server) + ": " + said +
-          (error.ambiguous ? "; it may have been done all the same: look before trying again"
-                           : ""));
+          (error.ambiguous ? "; the change may have been made: check before you try again" : ""));
     default:
       return Error::Unavailable(cannot + said);
   }

@@ -50,7 +50,7 @@ Result<int> Debug(const ClusterAddress& where, const DebugCommand& command) {
     if (pod->worker.kind == kube::ContainerState::Kind::kRunning) {
       questions.push_back(ForPod(where, *pod));
     } else {
-      Say("machine " + std::to_string(index) + " does not run: it waits for " + WaitsFor(*pod));
+      Say("machine " + std::to_string(index) + " does not run; it waits for " + WaitsFor(*pod));
     }
   }
   if (questions.empty()) {

@@ -154,7 +154,7 @@ void AddMachines(const StoredJob& job, std::string* out) {
   }
   *out += "\n" + AlignColumns(rows, "  ");
   const auto left = job.status.machines.desired - static_cast<int64_t>(machines.size());
-  if (left > 0) *out += "  and " + Count(left, "machine", "machines") + " that are no worse\n";
+  if (left > 0) *out += "  and " + Count(left, "machine", "machines") + " in no worse state\n";
 }
 
 void AddFailure(const core::LastFailure& last, std::string* out) {

@@ -46,7 +46,7 @@ void LogFollower::OnPods(kube::Batch<kube::PodView> batch) {
     if (event.kind == kube::EventKind::kDeleted) {
       pods_.erase(event.object.meta.name);
     } else if (event.unreadable) {
-      Say("pod " + event.object.meta.name + " cannot be read, and is left out");
+      Say("pod " + event.object.meta.name + " cannot be read and is left out");
     } else {
       std::string name = event.object.meta.name;
       pods_[name] = std::move(event.object);

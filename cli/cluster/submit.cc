@@ -29,7 +29,7 @@ Result<std::optional<std::vector<core::TrainingJob>>> LoadAll(
 
 Error TwoNamespaces(const core::Metadata& job, const std::string& other) {
   return Error::Invalid("trainingjob " + job.name + " is for namespace " + job.name_space +
-                        ", not " + other + ": submit it by itself, with -n " + job.name_space);
+                        ", not " + other + ": submit it separately, with -n " + job.name_space);
 }
 
 // The one namespace that -n or the files name; "" when none does.

@@ -24,8 +24,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kDescription =
-    "Runs a distributed training job as one unit: every process starts together, fails together\n"
-    "and restarts together, in milliseconds.";
+    "Runs a distributed training job as one unit: all processes start together, fail together\n"
+    "and restart together, in milliseconds.";
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -113,8 +113,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   app->footer(kFooter);
   app->require_subcommand(1);
   app->get_formatter()->column_width(34);
-  app->set_version_flag("-V,--version", std::string("lockstep ") + kVersion,
-                        "Print the version and leave");
+  app->set_version_flag("-V,--version", std::string("lockstep ") + kVersion, "Print the version");
   AddRun(*app, invocation);
   AddValidate(*app, invocation);
   AddPlan(*app, invocation);

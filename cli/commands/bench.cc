@@ -89,25 +89,28 @@ int BenchNuma(const BenchOptions& options) {
 
 void AddBench(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand(
-      "bench", "Measure this machine: what near and far memory are worth (bench numa)");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure what near memory is worth on this machine (bench numa)");
   command->add_option("WHAT", options->what, "numa")->required()->check(CLI::IsMember({"numa"}));
   command->add_option("-r,--repetitions", options->numa.repetitions, "Runs of each setting")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--array-size", options->array_mib,
-                   "MiB of each array; without it four times the last-level caches, as far as half "
-                   "of the free memory holds three")
+                   "MiB of each array; default: four times the last-level caches, or less if half "
+                   "of the free memory does not hold three")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--only", options->only, "Only settings of these kinds: baseline, local, ...")
       ->delimiter(',')
       ->check(CLI::IsMember(
           {"baseline", "local", "remote", "interleaved", "threads", "processes", "latency"}));
-  command->add_flag("--quick", options->quick, "3 runs on 4 MiB: whether it works, no figures");
-  command->add_option("--seed", options->numa.seed, "Of the runs' order")->capture_default_str();
+  command->add_flag("--quick", options->quick,
+                    "3 runs on 4 MiB: shows whether it works, not how fast");
+  command->add_option("--seed", options->numa.seed, "Seed of the order of the runs")
+      ->capture_default_str();
   command
-      ->add_option("--json", options->json, "Write all figures to a file; -: instead of the table")
+      ->add_option("--json", options->json,
+                   "Write all figures to a file; -: print them instead of the table")
       ->type_name("FILE");
   command
       ->add_option("--prometheus", options->prometheus,

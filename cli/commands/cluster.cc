@@ -29,12 +29,17 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
   CLI::App* command = app.add_subcommand(name, description);
   auto where = std::make_shared<ClusterAddress>();
   const char* group = "The cluster";
-  command->add_option("--kubeconfig", where->kubeconfig, "Default: $KUBECONFIG, ~/.kube/config")
+  command
+      ->add_option("--kubeconfig", where->kubeconfig,
+                   "Kubeconfig; default: $KUBECONFIG, else ~/.kube/config")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--context", where->context, "Of the kubeconfig; default: its current one")
+  command
+      ->add_option("--context", where->context,
+                   "Context of the kubeconfig; default: its current one")
       ->group(group);
-  command->add_option("-n,--namespace", where->name_space, "Default: the context's")->group(group);
+  command->add_option("-n,--namespace", where->name_space, "Namespace; default: the context's")
+      ->group(group);
   command->footer(kExitCodes);
   command->callback([where, what = std::move(what), invocation] {
     if constexpr (std::is_same_v<What, DebugCommand> || std::is_same_v<What, RestartCommand>) {
@@ -60,7 +65,7 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
 }
 
 void AddName(CLI::App* command, std::string& name) {
-  command->add_option("NAME", name, "The TrainingJob's")->required();
+  command->add_option("NAME", name, "Name of the TrainingJob")->required();
 }
 
 void AddNameHere(CLI::App* command, std::string& name) {
@@ -75,14 +80,15 @@ void AddSubmit(CLI::App& app, Invocation* invocation) {
       ->required();
   command->add_flag("--replace", what->replace,
                     "Delete a job of that name first, and wait until its pods are gone");
-  command->add_flag("--dry-run", what->dry_run, "Let the API server judge them, and create none");
+  command->add_flag("--dry-run", what->dry_run,
+                    "Let the API server check the jobs, and create none");
 }
 
 void AddList(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<ListCommand>();
   CLI::App* command = Add(app, invocation, "list", "Show the jobs of a cluster", what);
-  CLI::Option* all =
-      command->add_flag("-A,--all-namespaces", what->all_namespaces, "Of every namespace");
+  CLI::Option* all = command->add_flag("-A,--all-namespaces", what->all_namespaces,
+                                       "Show the jobs of all namespaces");
   command->add_flag("--here", what->here, "Show the runs on this computer instead")->excludes(all);
   command->add_option("-o,--output", what->output, "table, wide, json or yaml")
       ->check(CLI::IsMember({"table", "wide", "json", "yaml"}))
@@ -92,14 +98,15 @@ void AddList(CLI::App& app, Invocation* invocation) {
 void AddStatus(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<StatusCommand>();
   CLI::App* command = Add(app, invocation, "status",
-                          "Show how a job is: machines, progress, failures, restarts", what);
+                          "Show a job's machines, progress, failures and restarts", what);
   AddNameHere(command, what->name);
   CLI::Option* output = command->add_option("-o,--output", what->output, "text, json or yaml")
                             ->check(CLI::IsMember({"text", "json", "yaml"}))
                             ->capture_default_str();
   command
       ->add_flag("-w,--watch", what->watch,
-                 "Go on showing it until the job has ended; exits 0 if it succeeded, else 70")
+                 "Show it anew at each change until the job has ended; exits with 0 if it "
+                 "succeeded, else 70")
       ->excludes(output);
 }
 
@@ -107,10 +114,12 @@ void AddLogs(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<LogsCommand>();
   CLI::App* command = Add(app, invocation, "logs", "Show what a job's processes printed", what);
   AddNameHere(command, what->name);
-  CLI::Option* rank = command->add_option("--rank", what->rank, "Of this rank only");
-  command->add_option("--machine", what->machine, "Of this machine only")->excludes(rank);
-  CLI::Option* follow = command->add_flag(
-      "-f,--follow", what->follow, "Go on until the job has ended, on replaced machines too");
+  CLI::Option* rank = command->add_option("--rank", what->rank, "Show the lines of this rank only");
+  command->add_option("--machine", what->machine, "Show the lines of this machine only")
+      ->excludes(rank);
+  CLI::Option* follow =
+      command->add_flag("-f,--follow", what->follow,
+                        "Follow the output until the job has ended, on replaced machines too");
   command->add_option("--tail", what->tail, "Only the last N lines of each machine")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000))
@@ -127,9 +136,10 @@ void AddWhy(CLI::App& app, Invocation* invocation) {
 void AddDebug(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<DebugCommand>();
   CLI::App* command = Add(app, invocation, "debug",
-                          "Show where a job's processes stand: stacks, threads, waits", what);
-  command->add_option("NAME", what->name,
-                      "A run on this computer, else a TrainingJob; without it all runs here");
+                          "Show where a job's processes are: stacks, threads, waits", what);
+  command->add_option(
+      "NAME", what->name,
+      "A run on this computer, else a TrainingJob; default: all runs on this computer");
   command->add_option("--rank", what->rank, "Show this rank only");
   command->add_flag("--kernel", what->kernel,
                     "Show each thread's system call and kernel stack, too");
@@ -147,7 +157,7 @@ void AddRestart(CLI::App& app, Invocation* invocation) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--at-commit", what->at_commit,
                     "Wait until the program commits a checkpoint, so that no step is done again");
-  command->add_option("--reason", what->reason, "Why, for history and events")
+  command->add_option("--reason", what->reason, "The reason, for status.history and events")
       ->type_name("TEXT")
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -174,7 +184,7 @@ void AddDelete(CLI::App& app, Invocation* invocation) {
   auto what = std::make_shared<DeleteCommand>();
   CLI::App* command = Add(app, invocation, "delete", "Delete jobs and their pods", what);
   command->add_option("NAME", what->names, "TrainingJobs")->required();
-  command->add_flag("!--no-wait", what->wait, "Don't wait until they are gone");
+  command->add_flag("!--no-wait", what->wait, "Return before the pods are gone");
 }
 
 }  // namespace
@@ -187,8 +197,8 @@ void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddWhy(app, invocation);
   AddDebug(app, invocation);
   AddRestart(app, invocation);
-  AddSuspend(app, invocation, "suspend", "Stop a job and give its machines back", true);
-  AddSuspend(app, invocation, "resume", "Let a suspended job go on", false);
+  AddSuspend(app, invocation, "suspend", "Stop a job and release its machines", true);
+  AddSuspend(app, invocation, "resume", "Continue a suspended job", false);
   AddScale(app, invocation);
   AddDelete(app, invocation);
 }

@@ -64,8 +64,8 @@ void AddConvert(CLI::App& app, Invocation* invocation) {
       "  lockstep convert train.sbatch > job.yaml\n"
       "  lockstep convert -- torchrun --nnodes 2 --nproc-per-node 4 train.py > job.yaml\n"
       "\n"
-      "What could not be carried over stands as a comment in the result.\n"
-      "Exit codes: 0 converted; 2 not understood.");
+      "What could not be converted is a comment in the result.\n"
+      "Exit codes: 0 converted; 2 the input cannot be converted.");
   command->callback([options, invocation] {
     options->command = invocation->command;
     invocation->exit_code = Convert(*options);

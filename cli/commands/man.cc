@@ -20,7 +20,7 @@ bool WritePage(const std::string& folder, const CLI::App& app, const ManFacts& f
 
 int WritePages(const std::string& folder, const CLI::App& app) {
   if (std::error_code error; !std::filesystem::is_directory(folder, error)) {
-    Say("man: " + folder + " is no folder; make it first");
+    Say("man: " + folder + " is not a folder; make it first");
     return core::kExitUsage;
   }
   ManFacts facts{.version = kVersion, .date = ManDate(), .also = {}, .aliases = {}};
@@ -44,7 +44,7 @@ int WritePages(const std::string& folder, const CLI::App& app) {
 void AddMan(CLI::App& app, Invocation* invocation) {
   auto folder = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "man", "Write manual pages to a folder: for packages. SOURCE_DATE_EPOCH is their date");
+      "man", "Write manual pages to a folder, for packages; SOURCE_DATE_EPOCH sets their date");
   command->add_option("FOLDER", *folder, "An existing folder")->required();
   command->group("");  // hidden
   command->callback(

@@ -30,10 +30,14 @@ void AddMcp(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   ClusterAddress& where = options->server.where;
   const char* group = "The cluster";
-  command->add_option("--kubeconfig", where.kubeconfig, "Default: $KUBECONFIG, ~/.kube/config")
+  command
+      ->add_option("--kubeconfig", where.kubeconfig,
+                   "Kubeconfig; default: $KUBECONFIG, else ~/.kube/config")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--context", where.context, "Of the kubeconfig; default: its current one")
+  command
+      ->add_option("--context", where.context,
+                   "Context of the kubeconfig; default: its current one")
       ->group(group);
   command
       ->add_option("-n,--namespace", where.name_space,

@@ -110,7 +110,7 @@ std::string OthersAdvice(const std::vector<std::string>& words, size_t index) {
     std::string advice = option + " is an option of ";
     advice += whose;
     advice += "; ";
-    if (instead.empty()) return advice + "leave it out: Lockstep tells every rank of the others";
+    if (instead.empty()) return advice + "leave it out: Lockstep connects the ranks itself";
     advice += "write ";
     advice += instead;
     const std::string number = NumberAt(words, index);
@@ -170,7 +170,7 @@ std::string AdviceOnWords(const CLI::App& app, const std::vector<std::string>& w
   const bool program_first =
       positional && (!unknown || *positional < *unknown) && !EndsAsJob(words[*positional]);
   if (is_run && program_first) {
-    return "a command stands behind --: `" + RunsCommand(words, *positional) + "`";
+    return "a command follows --: `" + RunsCommand(words, *positional) + "`";
   }
   if (!unknown) return "";
   const std::string& word = words[*unknown];

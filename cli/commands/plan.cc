@@ -123,16 +123,17 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
   CLI::App* command = app.add_subcommand(
       "plan", "Show what each machine and each process of a job would get, and run nothing");
   command->add_option("FILE", options->file, "A TrainingJob in YAML or JSON; - for standard input");
-  command->add_option("-m,--machines", options->flags.machines, "Instead of spec.numMachines");
+  command->add_option("-m,--machines", options->flags.machines,
+                      "Number of machines, instead of spec.numMachines");
   command->add_option("-p,--processes", options->flags.processes,
-                      "Instead of spec.processesPerMachine");
+                      "Processes on each machine, instead of spec.processesPerMachine");
   command->add_option("--framework", options->flags.framework,
                       "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None");
   command->add_option("-o,--output", options->output, "table, json or yaml")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->capture_default_str();
   command->add_flag("--recommend", options->recommend,
-                    "Say how to split the job on this computer, and why");
+                    "Recommend how to split the job on this computer, and why");
   command->add_option("--try-log", options->try_log,
                       "Show which progress an agent finds in this saved output; - for standard "
                       "input");

@@ -69,7 +69,7 @@ Result<std::string> FindAgent(const std::string& wanted, const Nodes& nodes) {
   if (nodes.remote() && wanted.starts_with('/')) return wanted;  // it need not be here
   if (!wanted.empty()) {
     if (IsExecutable(wanted)) return fs::absolute(wanted).string();
-    return Error::NotFound("--agent: " + wanted + " is no program that can be run");
+    return Error::NotFound("--agent: " + wanted + " is not a program that can be run");
   }
   Result<std::string> found = FindProgram(kAgentName);
   if (found.ok()) return found;
@@ -180,7 +180,7 @@ Status PrepareOutput(const std::string& option, const std::string& path) {
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   if (fs::exists(there) && !fs::is_regular_file(there)) {
-    return Error::Invalid(option + ": " + path + " is no regular file; name another");
+    return Error::Invalid(option + ": " + path + " is not a regular file; name another");
   }
   const Status written = WriteFileAtomically(path, "");
   if (!written.ok()) {
@@ -204,7 +204,7 @@ Result<std::shared_ptr<CodeSync>> OpenSync(const RunCommand& command,
   std::error_code error;
   const std::string folder = fs::canonical(command.sync, error).string();
   if (error || !fs::is_directory(folder)) {
-    return Error::NotFound("--sync: " + command.sync + " is no folder");
+    return Error::NotFound("--sync: " + command.sync + " is not a folder");
   }
   for (const std::string& path : {job->spec.checkpoint.path, job->spec.logs.path}) {
     if (!path.empty()) outputs.push_back(fs::weakly_canonical(fs::absolute(path), error).string());
@@ -249,8 +249,9 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   Result<Nodes> nodes = FirstOf(*std::move(found), job.spec.num_machines);
   if (!nodes.ok()) return Fail(nodes.error().message, core::kExitUsage);
   if (nodes->remote() && job.spec.spare_machines > 0) {
-    return Fail("spares are of this computer alone: leave out --spares and spareMachines here",
-                core::kExitUsage);
+    return Fail(
+        "spares run on this computer only: leave out --spares and spareMachines with other hosts",
+        core::kExitUsage);
   }
   if (nodes->names.size() < all) {
     Say("takes " + std::to_string(nodes->names.size()) + " of the " + std::to_string(all) +
@@ -264,12 +265,12 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
   MakePathsAbsolute(&job.spec);
   if (nodes->remote()) FitToNodes(&job.spec);
   if (nodes->remote() && !command.sync.empty()) {
-    return Fail("--sync copies code on this computer alone: add --local, or leave it out",
+    return Fail("--sync copies code on this computer only: add --local, or leave out --sync",
                 core::kExitUsage);
   }
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
-    return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
+    return Fail("checkpoint.resume names " + resume + ", which is not a folder", core::kExitUsage);
   }
   const std::string report = command.report.empty() ? "" : fs::absolute(command.report).string();
   if (const Status ready = PrepareOutput("--report", report); !ready.ok()) {
@@ -343,9 +344,9 @@ std::string ExitCodesOfRun() {
   const std::array<Code, 9> codes = {{
       {std::to_string(core::kExitSuccess), "every process of the last generation exited with 0"},
       {"N", "the code of the process that failed the job; 128 + N for signal N"},
-      {std::to_string(core::kExitTrouble), "Lockstep could not go on"},
+      {std::to_string(core::kExitTrouble), "Lockstep could not continue"},
       {std::to_string(core::kExitUsage), "wrong usage, or the job isn't valid"},
-      {std::to_string(core::kExitFailed), "the job failed and no process's code says why"},
+      {std::to_string(core::kExitFailed), "the job failed, and no process's code explains it"},
       {std::to_string(core::kExitMachines), "more agents were lost than maxMachineReplacements"},
       {std::to_string(core::kExitHang), "no progress for hangTimeout"},
       {std::to_string(core::kExitConfiguration), "an agent could not work with its configuration"},
@@ -363,44 +364,43 @@ std::string ExitCodesOfRun() {
 }
 
 void AddJobFlags(CLI::App* command, JobFlags* flags) {
-  const char* group = "The job (over what FILE says)";
+  const char* group = "The job (overrides FILE)";
   auto add = [&](const std::string& name, auto& value, const std::string& description) {
     return command->add_option(name, value, description)->group(group);
   };
   add("-m,--machines", flags->machines,
-      "Machines, each an agent of this computer, or one on each of the nodes; default 1, or all "
-      "nodes");
+      "Number of machines: agents on this computer, or one on each node; default 1, or all nodes");
   add("-p,--processes", flags->processes,
-      "Processes on each; default 1, or SLURM's tasks or GPUs of a node, or another batch system's "
-      "slots");
-  add("--spares", flags->spares,
-      "Agents that wait, for one to take the place of each that is lost; default 0");
+      "Processes on each machine; default 1, or SLURM's tasks or GPUs of a node, or another batch "
+      "system's slots");
+  add("--spares", flags->spares, "Agents that wait to replace lost ones; default 0");
   add("--framework", flags->framework,
       "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None; default Torch");
   add("--launch", flags->launch,
       "PerProcess, or PerMachine for torchrun and programs that start the ranks");
   add("--name", flags->name, "The job's name; default: from the command");
-  add("--env", flags->env, "NAME=VALUE for every process; may be given again")
+  add("--env", flags->env, "NAME=VALUE for every process; repeatable")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
   add("--bind", flags->bind,
-      "Where processes run: Node, Socket, CoreComplex, Exclusive, Interleave or None");
+      "Cores of each process: Node, Socket, CoreComplex, Exclusive, Interleave or None");
   add("--prestart", flags->prestart,
-      "Python interpreters wait beside the ranks, imports done, for a restart: Never, Auto (the "
-      "default: where there is room) or Always");
-  add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there")
+      "Park Python interpreters beside the ranks, imports done, for a restart: Never, Auto (the "
+      "default: if memory has room) or Always");
+  add("--checkpoint", flags->checkpoint, "The folder of checkpoints; a later run continues from it")
       ->type_name("FOLDER");
-  add("--resume", flags->resume, "Auto, Never, or the checkpoint to begin from");
+  add("--resume", flags->resume, "Auto, Never, or the path of the checkpoint to begin from");
   add("--max-restarts", flags->max_restarts, "Restarts allowed for failed processes; default 3");
   add("--max-machine-replacements", flags->max_machine_replacements,
       "Agents that may be lost; default 10");
-  add("--grace-period", flags->grace_period, "From SIGTERM to SIGKILL on a stop; default 2m");
+  add("--grace-period", flags->grace_period, "Time from SIGTERM to SIGKILL on a stop; default 2m");
   add("--hang-timeout", flags->hang_timeout,
-      "A process that reported progress and falls silent for this long has failed");
+      "A process that has reported progress fails if it reports none for this long");
   add("--deadline", flags->deadline_seconds, "Seconds after which the job is stopped and failed");
-  add("--console", flags->console, "Whose lines are shown: All, RankZero or FailedOnly");
-  add("--logs", flags->logs, "A folder for one file a rank and generation")->type_name("FOLDER");
+  add("--console", flags->console, "The ranks whose lines are shown: All, RankZero or FailedOnly");
+  add("--logs", flags->logs, "Folder for one log file for each rank and generation")
+      ->type_name("FOLDER");
 }
 
 }  // namespace
@@ -413,18 +413,18 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                          "hosts, and heal it");
   command->add_option("FILE", run->file, "A TrainingJob in YAML or JSON; - for standard input");
   AddJobFlags(command, &run->flags);
-  command->add_option("--hosts", run->hosts,
-                      "Run one machine on each of these: HOST,USER@HOST,...; by ssh, without a "
-                      "password");
+  command->add_option(
+      "--hosts", run->hosts,
+      "Run one machine on each of these hosts, by ssh without a password: HOST,USER@HOST,...");
   command->add_flag("--sync{.}", run->sync,
                     "--sync=FOLDER: ranks run a copy of this folder's code (default: the current "
                     "folder), and restart with each change that is saved");
   command->add_flag("--local", run->local,
-                    "Run all machines on this computer, though it is in a batch system's job");
+                    "Run all machines on this computer, even in a batch system's job");
   command
       ->add_option("--unschedulable", run->unschedulable,
-                   "A file with numbers of machines, as in 1,3-4. While it lists a machine, that "
-                   "machine gets no place at its start or once it is lost: to try spec.elastic")
+                   "A file with numbers of machines, as in 1,3-4. A machine that it lists gets no "
+                   "place before it starts or after it is lost: to try spec.elastic")
       ->type_name("FILE");
   command
       ->add_option_function<std::string>(
@@ -449,21 +449,21 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");
   command
       ->add_option("--show", run->show,
-                   "A figure that the program reports, such as accuracy, as a column of the table; "
-                   "may be given again")
+                   "Show this figure that the program reports, such as accuracy, as a column of "
+                   "the table; repeatable")
       ->type_name("NAME")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
   command->add_flag("--wide", run->wide,
-                    "CPU, memory and network of each machine as columns of the table");
+                    "Show CPU, memory and network of each machine as columns of the table");
   command
       ->add_option("--tensorboard", run->tensorboard,
                    "Write what the program reports as TensorBoard's event files into this folder")
       ->type_name("FOLDER");
-  command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
+  command->add_flag("--no-table", run->no_table, "Print plain lines on a terminal too");
   command->add_flag("--no-hints", run->no_hints,
-                    "Don't say what fits this computer better; `lockstep plan` does, too");
+                    "Print no hints about what fits this computer better (`lockstep plan` does)");
   command->add_flag("-v,--verbose", run->verbose, "Show the agents' own logs");
   command->footer(
       std::string("Examples:\n") +

@@ -160,17 +160,19 @@ int Topology(const TopologyOptions& options) {
 void AddTopology(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TopologyOptions>();
   CLI::App* command = app.add_subcommand(
-      "topology", "Draw this machine: NUMA nodes, caches, cores, GPUs, and who would be where");
+      "topology",
+      "Draw this machine: NUMA nodes, caches, cores, GPUs, and the place of each process");
   command->add_option("--job", options->job, "Also show how this job's processes would be bound")
       ->type_name("FILE");
   command->add_option("--svg", options->svg, "Write the picture to a file")->type_name("FILE");
   CLI::Option* report = command
                             ->add_option("--report", options->report,
-                                         "Write what was read, where, and the kernel's settings to "
-                                         "a file, for a report of a bug")
+                                         "Write the facts, their sources and the kernel's settings "
+                                         "to a file, for a bug report")
                             ->type_name("FILE");
   command
-      ->add_option("--xml", options->xml, "Another machine's: what `lstopo --of xml` wrote there")
+      ->add_option("--xml", options->xml,
+                   "Draw another machine from the output of `lstopo --of xml` there")
       ->type_name("FILE")
       ->excludes(report);
   command->footer(
@@ -179,9 +181,10 @@ void AddTopology(CLI::App& app, Invocation* invocation) {
       "  lockstep topology --job job.yaml --svg machine.svg\n"
       "  lockstep topology --xml dgx.xml --job job.yaml\n"
       "\n"
-      "[0,64] is a core with its CPUs, (1,65) one that may not be used here, [2,66:r3] one that\n"
-      "local rank 3 is bound to; + behind it: others are, too.\n"
-      "Exit codes: 0 shown; 1 the machine can't be read; 2 a file isn't valid.");
+      "[0,64] is a core with its CPUs; (1,65) is a core that this process may not use. Local rank "
+      "3\n"
+      "is bound to [2,66:r3]; a + after it means that other ranks are bound to it too.\n"
+      "Exit codes: 0 shown; 1 the machine cannot be read; 2 a file isn't valid.");
   command->callback([options, invocation] { invocation->exit_code = Topology(*options); });
 }
 

@@ -31,17 +31,19 @@ Result<std::string> ReadView(const std::string& path) {
   if (!text.ok()) return text.error();
   const OrderedJson report = ParseOrderedJson(*text);
   if (!report.is_object() || !report.contains("jobUID")) {
-    return Error::Invalid(path + " is no report of lockstep; `lockstep run --report` writes one");
+    return Error::Invalid(path +
+                          " is not a report of lockstep; `lockstep run --report` writes one");
   }
   const auto view = report.find("view");
   if (view == report.end() || !view->is_object()) {
-    return Error::Invalid(path +
-                          " has no view: a lockstep before 0.2.0 wrote it; run the job with "
-                          "this one");
+    return Error::Invalid(
+        path +
+        " has no view, because a lockstep before 0.2.0 wrote it; run the job with this version");
   }
   const auto format = view->find("format");
   if (format == view->end() || *format != kKnownFormat) {
-    return Error::Invalid(path + " has a view of another format: take the lockstep that wrote it");
+    return Error::Invalid(path +
+                          " has a view of another format; open it with the lockstep that wrote it");
   }
   return DumpJson(*view);
 }
@@ -94,7 +96,7 @@ void AddUi(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<UiOptions>();
   CLI::App* command =
       app.add_subcommand("ui", "Show the page of a run that has ended, from its report");
-  command->add_option("REPORT", options->report, "What `lockstep run --report` wrote")
+  command->add_option("REPORT", options->report, "A report that `lockstep run --report` wrote")
       ->required()
       ->type_name("FILE");
   CLI::Option* port = command->add_option("--port", options->port,
@@ -102,7 +104,7 @@ void AddUi(CLI::App& app, Invocation* invocation) {
                                           "free one");
   command
       ->add_option("--html", options->html,
-                   "Write one file with page and data there instead, which opens without a server")
+                   "Write the page with its data to this file, which opens without a server")
       ->type_name("FILE")
       ->excludes(port);
   command->footer(
@@ -111,7 +113,8 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       "  lockstep ui run.json --html run.html\n"
       "\n"
       "`lockstep run --ui` shows a run while it lasts.\n"
-      "Exit codes: 0 shown; 1 the page or the file can't be had; 2 the report isn't valid.");
+      "Exit codes: 0 shown; 1 the page or file cannot be written or served; 2 the report isn't "
+      "valid.");
   command->callback([options, invocation] { invocation->exit_code = Ui(*options); });
 }
 

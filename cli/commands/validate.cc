@@ -44,15 +44,15 @@ int Validate(const ValidateOptions& options) {
 void AddValidate(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command =
-      app.add_subcommand("validate", "Say everything that is wrong with a job, with its place");
+      app.add_subcommand("validate", "Report every error of a job with its line and column");
   command->add_option("FILE", options->file, "A TrainingJob in YAML or JSON; - for standard input")
       ->required();
   command
       ->add_option("--target", options->target,
-                   "Where it is to run: a cluster needs an image, `lockstep run` doesn't")
+                   "Where the job runs; a cluster needs an image, `lockstep run` doesn't")
       ->check(CLI::IsMember({"local", "cluster"}))
       ->capture_default_str();
-  command->add_flag("-q,--quiet", options->quiet, "Say nothing about a valid job");
+  command->add_flag("-q,--quiet", options->quiet, "Print nothing about a valid job");
   command->footer("Exit codes: 0 valid, perhaps with warnings; 2 not valid.");
   command->callback([options, invocation] { invocation->exit_code = Validate(*options); });
 }

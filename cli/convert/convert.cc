@@ -110,9 +110,9 @@ ConvertResult Convert(std::string_view text, const FileReader& read) {
     builder.SetCommand({"python", "train.py"});
   } else {
     return Refuse(
-        "this is no accelerate configuration (distributed_type), no batch script (#SBATCH) and "
-        "none of the kinds PyTorchJob, TrainJob, MPIJob, TFJob, JAXJob and RayJob; nothing else "
-        "can be converted");
+        "this is not an accelerate configuration (distributed_type), a batch script (#SBATCH) or "
+        "one of PyTorchJob, TrainJob, MPIJob, TFJob, JAXJob and RayJob; nothing else can be "
+        "converted");
   }
   return builder.Finish();
 }
@@ -127,14 +127,14 @@ ConvertResult Convert(const std::vector<std::string>& command, const FileReader&
   const std::vector<std::string> rest = TakeEnvironment(command, builder);
   const std::string launcher = core::LauncherOf(rest);
   if (launcher.empty()) {
-    return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);
+    return Refuse(std::string("this command cannot be converted; write ") + kWhatIsTaken);
   }
   if (launcher == "srun" && core::BaseName(rest[0]) == "srun") {
     ConvertSrun(rest, read, builder);
     return builder.Finish();
   }
   if (!ConvertLauncher(rest, {}, read, builder)) {
-    return Refuse(launcher + " stands behind another program or inside a shell's script; write " +
+    return Refuse(launcher + " follows another program or is inside a shell script; write " +
                   kWhatIsTaken + " first");
   }
   return builder.Finish();

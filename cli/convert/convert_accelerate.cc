@@ -64,8 +64,8 @@ class Converter {
     type_ = TextAt(config_, "distributed_type");
     if (TextAt(config_, "compute_environment") == "AMAZON_SAGEMAKER") {
       builder_.Error("compute_environment", At("compute_environment"),
-                     "a SageMaker configuration has no machines of its own; make one for "
-                     "LOCAL_MACHINE with `accelerate config`");
+                     "a SageMaker configuration has no machines; make one for LOCAL_MACHINE with "
+                     "`accelerate config`");
       return false;
     }
     if (IsOneOf(type_, {"XLA", "TPU"})) {
@@ -80,14 +80,14 @@ class Converter {
                      type_.empty() ? "is missing; write MULTI_GPU, FSDP, DEEPSPEED, MEGATRON_LM, "
                                      "MULTI_CPU or NO"
                                    : "\"" + type_ +
-                                         "\" is none that is known here; write MULTI_GPU, FSDP, "
+                                         "\" is not a known value; write MULTI_GPU, FSDP, "
                                          "DEEPSPEED, MEGATRON_LM, MULTI_CPU or NO");
       return false;
     }
     if (type_ == "NO" && ParseNumber<int64_t>(TextAt(config_, "num_machines")).value_or(1) > 1) {
       builder_.Error(
           "distributed_type", At("distributed_type"),
-          "NO with several machines would train one model on each, alone; write MULTI_GPU "
+          "NO with several machines would train a separate model on each; write MULTI_GPU "
           "or MULTI_CPU");
       return false;
     }
@@ -123,7 +123,7 @@ class Converter {
       builder_.job.spec.resources_per_process.gpu = 1;
       if (type_ == "NO") {
         builder_.Remark(
-            "distributed_type NO takes a GPU where there is one: the process asks for one. To "
+            "distributed_type NO uses a GPU if there is one, so the process asks for one. To "
             "train on the CPU, remove resourcesPerProcess.gpu.");
       }
     } else if (type_.starts_with("MULTI_")) {
@@ -139,7 +139,7 @@ class Converter {
     if (ids.empty() || ids == "all") return;
     builder_.Remark("gpu_ids " + ids +
                     " is carried over as CUDA_VISIBLE_DEVICES, which counts the GPUs of each "
-                    "machine; on a cluster remove it, for the pod sees only its own.");
+                    "machine; on a cluster remove it, because the pod sees only its own.");
     builder_.SetEnv("CUDA_VISIBLE_DEVICES", ids);
   }
 
@@ -225,7 +225,7 @@ class Converter {
     }
     if (key.option.ends_with("-nvme-path")) {
       builder_.Remark(member.key +
-                      " is honoured here; `accelerate launch` itself doesn't pass it on.");
+                      " is honoured here, although `accelerate launch` does not pass it on.");
     }
   }
 
@@ -284,7 +284,7 @@ class Converter {
       const std::string value = TextAt(config_, key);
       if (value.empty() || value == "0") continue;
       builder_.Remark(std::string(key) + " " + value +
-                      " is not carried over: every machine is given its own at each start.");
+                      " is not carried over: Lockstep gives each machine its own at each start.");
     }
     if (config_.Find("mpirun_config") != nullptr) {
       builder_.Remark("mpirun_config is not carried over: every rank is started without mpirun.");

@@ -22,7 +22,7 @@ constexpr auto kAccelerate = std::to_array<KnownOption>({
     {"use-megatron-lm", 0, kUsed},
     {"use-xpu", 0, kUsed},
     {"use-parallelism-config", 0, kNothing},
-    {"ipex", 0, "install what it needs in the image, and write its variables into env."},
+    {"ipex", 0, "install its needs in the image, and write its variables into env."},
     {"quiet q same-network", 0, kNothing},
     {"debug", 0, kUsed},
     {"enable-cpu-affinity", 0, kUsed},
@@ -120,10 +120,10 @@ core::Document ReadConfig(const CommandLine& line, const FileReader& read, JobBu
     Result<std::string> text =
         read ? read(option.value) : Result<std::string>(Error::Invalid("it can't be read here"));
     if (!text.ok()) {
-      builder.Error(option.said, {},
-                    text.error().message +
-                        "; run convert where the file is, or write what it says as options in its "
-                        "place");
+      builder.Error(
+          option.said, {},
+          text.error().message +
+              "; run convert where the file is, or write its settings as options instead");
       continue;
     }
     config = core::ReadYaml(*text);
@@ -160,7 +160,7 @@ void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const st
   const Node& whole = launch.Finish();
   if (launch.guessed_processes()) {
     builder.Warn(
-        "--num_processes was not said, and `accelerate launch` counts the GPUs where it runs, or "
+        "--num_processes is not given, and `accelerate launch` counts the GPUs where it runs, or "
         "takes what its default file (default_config.yaml) says: write processesPerMachine as a "
         "number.");
   }

@@ -23,15 +23,15 @@ constexpr auto kDeepSpeed = std::to_array<KnownOption>({
     {"include i", 1, kOwnMachines, true},
     {"exclude e", 1, kOwnMachines, true},
     {"min-elastic-nodes max-elastic-nodes", 1,
-     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on.", true},
+     "the world keeps its size until `kubectl scale`, which stops at a step and continues.", true},
     {"elastic-training", 0, "the whole gang restarts in place (failurePolicy)."},
     {"master-port master-addr node-rank", 1, kGiven},
     {"launcher launcher-args ssh-port", 1, kNoSsh},
     {"no-ssh no-ssh-check force-multi", 0, kNothing},
     {"save-pid", 0, kNothing},
     {"log-level", 1, kNothing},
-    {"venv-script", 1, "what it sets up belongs into the image."},
-    {"autotuning", 1, "it starts jobs of its own; run it without Lockstep."},
+    {"venv-script", 1, "its setup belongs in the image."},
+    {"autotuning", 1, "it starts its own jobs; run it without Lockstep."},
     {"bind-cores-to-rank", 0, kBinding},
     {"bind-core-list", 1, "write topology.bind: Map and topology.map."},
 });
@@ -63,7 +63,7 @@ void ConvertDeepSpeed(const std::vector<std::string>& arguments, const std::stri
   builder.SetSize(size, "deepspeed", {});
   if (!says_gpus) {
     builder.Warn(
-        "--num_gpus was not said, and deepspeed counts the GPUs where it runs: write "
+        "--num_gpus is not given, and deepspeed counts the GPUs where it runs: write "
         "processesPerMachine as a number.");
   }
   builder.job.spec.resources_per_process.gpu = 1;

@@ -60,7 +60,7 @@ void ConvertTrainJob(const Node& document, JobBuilder& builder) {
   const Node* trainer = source == nullptr ? nullptr : source->Find("trainer");
   if (trainer == nullptr || !trainer->IsMap()) {
     builder.Error("spec.trainer", document.position(),
-                  "is missing: what the job runs stands in its runtime, which is not in this file");
+                  "is missing: the job's command is in its runtime, which is not in this file");
     return;
   }
   const MachineResources resources(trainer->Find("resourcesPerNode"));
@@ -90,9 +90,9 @@ void ConvertTrainJob(const Node& document, JobBuilder& builder) {
     if (member.key == "suspend") {
       spec.Add(member.key, member.value);
     } else if (member.key == "runtimeRef") {
-      builder.Remark("runtimeRef " + TextAt(member.value, "name") +
-                     " is not in this file: write what its template says (image, volumes, command) "
-                     "into this job.");
+      builder.Remark(
+          "runtimeRef " + TextAt(member.value, "name") +
+          " is not in this file: write its template's image, volumes and command into this job.");
     } else if (member.key != "trainer") {
       builder.Remark("spec." + member.key + " is not carried over.");
     }

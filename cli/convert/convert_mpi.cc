@@ -1,4 +1,4 @@
-// Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. mpirun goes on starting the
+// Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. mpirun still starts the
 // ranks (framework: Mpi), over all machines of the job. Horovod's are started without horovodrun
 // (framework: Horovod).
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kNoNetwork =
     "ranks find each other by MASTER_ADDR and MASTER_PORT, without ssh or an MPI.";
-constexpr std::string_view kOfMpirun = "write it into the command, should it still be wanted.";
+constexpr std::string_view kOfMpirun = "if you still need it, write it into the command.";
 constexpr std::string_view kOfHorovod =
     "write it into env by Horovod's own variable, as HOROVOD_FUSION_THRESHOLD.";
 constexpr std::string_view kPerPlace =
-    "it says how many processes run where: write numMachines and processesPerMachine.";
+    "it sets how many processes run on which host: write numMachines and processesPerMachine.";
 constexpr std::string_view kOwnNodes = "machines are nodes that Kubernetes chooses.";
-constexpr std::string_view kDebugger = "`kubectl lockstep debug` shows where every rank stands.";
+constexpr std::string_view kDebugger = "`kubectl lockstep debug` shows where every rank is.";
 constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
 constexpr std::string_view kNoInput = "no rank reads standard input.";
 
@@ -39,13 +39,13 @@ constexpr auto kNotes = std::to_array<Note>({
     {"x", kUsed},
     {"env", kUsed},
     {"wdir", kUsed},
-    {"genvlist", "the environment of a job stands in its env; write them there."},
+    {"genvlist", "the environment of a job is in its env; write them there."},
     {"genvall", kNothing},
     {"mca", kUsed},
     {"pmca", kUsed},
     {"tune", kOfMpirun},
-    {"prefix", "the program and its libraries stand in the image."},
-    {"path", "the program and its libraries stand in the image."},
+    {"prefix", "the program and its libraries are in the image."},
+    {"path", "the program and its libraries are in the image."},
     {"bind-to", kOfMpirun},
     {"rank-by", kOfMpirun},
     {"bynode", kOfMpirun},
@@ -58,7 +58,7 @@ constexpr auto kNotes = std::to_array<Note>({
     {"cpu-set", kOfMpirun},
     {"report-bindings", kOfMpirun},
     {"display", kOfMpirun},
-    {"set-cwd-to-session-dir", "a rank begins in workingDir, and has a TMPDIR of its own."},
+    {"set-cwd-to-session-dir", "a rank begins in workingDir, and has its own TMPDIR."},
     {"do-not-launch", kNotHere},
     {"max-vm-size", kOwnNodes},
     {"order-nodes", kOwnNodes},
@@ -83,9 +83,9 @@ constexpr auto kNotes = std::to_array<Note>({
     {"disable-recovery", kNothing},
     {"disable-auto-cleanup", "when a rank dies the whole gang restarts in place (failurePolicy)."},
     {"max-restarts", "write failurePolicy.maxRestarts, which counts the job's restarts."},
-    {"configfile", "several programs in one job are not there: one TrainingJob each.", true},
-    {"preload-files", "files stand in the image or on volumes."},
-    {"preload-binary", "the program stands in the image."},
+    {"configfile", "a TrainingJob runs one program: write one TrainingJob for each.", true},
+    {"preload-files", "files are in the image or on volumes."},
+    {"preload-binary", "the program is in the image."},
     {"pernode", kUsed},
     {"usize", kOfMpirun},
     {"localhost", kNothing},
@@ -114,11 +114,11 @@ constexpr auto kHorovodrun = std::to_array<KnownOption>({
     {"hosts H", 1, kUsed},
     {"hostfile", 1, kUsed},
     {"min-np min-num-proc max-np max-num-proc slots-per-host slots", 1,
-     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on.", true},
+     "the world keeps its size until `kubectl scale`, which stops at a step and continues.", true},
     {"host-discovery-script", 1,
      "machines come from Kubernetes: write numMachines and processesPerMachine.", true},
     {"reset-limit elastic-timeout", 1, "the whole gang restarts in place (failurePolicy)."},
-    {"blacklist-cooldown-range", 2, "failurePolicy says how often machines are replaced."},
+    {"blacklist-cooldown-range", 2, "failurePolicy limits how often machines are replaced."},
     {"p ssh-port i ssh-identity-file", 1, kNoNetwork},
     {"network-interface network-interfaces nics", 1, kNoNetwork},
     {"gloo mpi jsrun tcp", 0, kOverGloo},
@@ -162,9 +162,9 @@ void ReadHosts(const std::string& text, Size& size, JobBuilder& builder) {
     }
     at = comma + 1;
   }
-  builder.Remark("The hosts " + text +
-                 " are not carried over but for their number: machines are "
-                 "nodes that Kubernetes chooses.");
+  builder.Remark(
+      "The hosts " + text +
+      " are not carried over, only their number: machines are nodes that Kubernetes chooses.");
   const size_t entries = names.size();
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -172,7 +172,7 @@ void ReadHosts(const std::string& text, Size& size, JobBuilder& builder) {
   size.machines = static_cast<int64_t>(names.size());
   const bool equal = std::all_of(slots.begin(), slots.end(),
                                  [&](const std::string& slot) { return slot == slots[0]; });
-  // Open MPI: a host that stands there twice has two slots.
+  // Open MPI: a host named twice has two slots.
   const auto repeated = static_cast<int64_t>(entries / names.size());
   if (equal && slots[0].empty()) {
     if (repeated > 1) size.per_machine = repeated;
@@ -180,7 +180,7 @@ void ReadHosts(const std::string& text, Size& size, JobBuilder& builder) {
     size.per_machine = *slot * repeated;
   } else {
     builder.Warn(
-        "the hosts have unequal slots; every machine of a TrainingJob runs equally many "
+        "the hosts have unequal slots; every machine of a TrainingJob runs the same number of "
         "processes.");
   }
 }
@@ -214,8 +214,7 @@ void ReadExport(const std::string& text, JobBuilder& builder) {
       builder.SetExport(text, "");
     } else if (!known) {
       builder.Remark("mpirun: -x " + text +
-                     " is not carried over: its value is that of the shell; "
-                     "write it as env.");
+                     " is not carried over: its value comes from the shell; write it as env.");
     }
     return;
   }
@@ -274,7 +273,7 @@ void RefuseTwoSizes(const CommandLine& line, JobBuilder& builder) {
       if (first == nullptr) first = &option;
       if (option.value == first->value) continue;
       builder.Error(option.said, {},
-                    "stands here twice, as " + first->value + " and as " + option.value +
+                    "appears twice, as " + first->value + " and as " + option.value +
                         (option.name == "host" ? "; name all hosts in one, separated by commas"
                                                : "; keep one of them"));
       return;
@@ -293,12 +292,12 @@ void ConvertMpirun(const std::string& program, const std::vector<std::string>& a
   if (builder.error_count() > said_by_others) return;
   for (const Option& option : line.options) ReadMpirunOption(option, size, builder);
   if (std::find(line.program.begin(), line.program.end(), ":") != line.program.end()) {
-    builder.Error(":", {}, "several programs in one job are not there; write one TrainingJob each");
+    builder.Error(":", {}, "a TrainingJob runs one program; write one TrainingJob for each");
     return;
   }
   if (!size.total && !size.per_machine) {
     builder.Warn(
-        "mpirun says no number of processes, which means one for each slot or core that "
+        "mpirun is given no number of processes, which means one for each slot or core that "
         "it finds: write processesPerMachine.");
   }
   builder.SetSize(size, "mpirun", {});
@@ -312,7 +311,7 @@ void ConvertMpirun(const std::string& program, const std::vector<std::string>& a
   spec.command.insert(spec.command.begin(), launcher.begin(), launcher.end());
   spec.framework = core::Framework::kMpi;
   builder.Remark(
-      "mpirun goes on starting the ranks, from machine 0 and without ssh (framework: Mpi): write "
+      "mpirun still starts the ranks, from machine 0 and without ssh (framework: Mpi): write "
       "no hosts into its command.");
 }
 
@@ -332,7 +331,7 @@ void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, Job
   }
   if (!size.total && !size.per_machine) {
     builder.Warn(
-        "horovodrun says no number of processes, which means what its hosts or an elastic job "
+        "horovodrun is given no number of processes, which means what its hosts or an elastic job "
         "have: write numMachines and processesPerMachine.");
   }
   builder.SetSize(size, "horovodrun", {});

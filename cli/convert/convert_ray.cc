@@ -41,16 +41,16 @@ void ConvertRayJob(const Node& document, JobBuilder& builder) {
   if (entrypoint.empty() || source.Find("clusterSelector") != nullptr) {
     builder.Error(entrypoint.empty() ? "spec.entrypoint" : "spec.clusterSelector",
                   document.position(),
-                  entrypoint.empty() ? "is missing: it is what the job runs"
-                                     : "a Ray cluster that others run is none of this job's");
+                  entrypoint.empty() ? "is missing: it is the job's command"
+                                     : "a Ray cluster that others run is no part of this job");
     return;
   }
   if (const int64_t workers = Workers(source, builder); workers > 0) {
-    builder.Error("spec.rayClusterSpec.workerGroupSpecs", document.position(),
-                  "a Ray cluster of a head and up to " + std::to_string(workers) +
-                      " workers is not there yet: its workers never end by themselves, so the job "
-                      "would run for ever. Ray Train's program with torch.distributed runs as a "
-                      "TrainingJob of its own, without Ray");
+    builder.Error(
+        "spec.rayClusterSpec.workerGroupSpecs", document.position(),
+        "a Ray cluster with a head and up to " + std::to_string(workers) +
+            " workers is not supported yet: its workers never end, so the job would run for ever. "
+            "Ray Train's program with torch.distributed runs as a TrainingJob, without Ray");
     return;
   }
   const Node* head = source.Walk({"rayClusterSpec", "headGroupSpec", "template"});
@@ -70,7 +70,7 @@ void ConvertRayJob(const Node& document, JobBuilder& builder) {
   }
   builder.Remark(
       "No `ray start` runs before the program: ray.init() without an address starts Ray "
-      "in it; ray.init(\"auto\") finds none and fails.");
+      "in it; ray.init(\"auto\") finds no Ray and fails.");
   job.spec().Add("framework", Node::String("None"));
   job.Finish(1, 1);
   job.resources().Write(builder);

@@ -85,10 +85,10 @@ class BatchConverter {
     const Role role = RoleOf(words);
     if (role == Role::kTraining) {
       builder_.Error("", {line, 1},
-                     "the launch stands inside a block (if, for, a function, brackets), and nobody "
-                     "knows whether it runs: write it at the top of the script");
+                     "the launch is inside a block (if, for, a function, brackets), so whether "
+                     "it runs is not known: write it at the top of the script");
     } else if (role != Role::kQuiet) {
-      LeftOut(source, line, "nobody knows whether the block around it runs.");
+      LeftOut(source, line, "whether the block around it runs is not known.");
     }
   }
 
@@ -172,13 +172,13 @@ class BatchConverter {
     } else {
       const std::string unknown = command.UnknownIn(word);
       builder_.Remark("Line " + std::to_string(line) + ": env " + name +
-                      " is not carried over: its value is made where the script runs" +
+                      " is not carried over: its value is computed where the script runs" +
                       (unknown.empty() ? "." : ", by " + unknown + "."));
     }
     if (name == "NCCL_SOCKET_IFNAME" || name == "GLOO_SOCKET_IFNAME") {
       builder_.Remark("env " + name +
-                      " names an interface of SLURM's nodes; a pod's is eth0 as a "
-                      "rule, and is found without it.");
+                      " names an interface of SLURM's nodes; a pod's interface is usually eth0, "
+                      "and is found without this variable.");
     }
   }
 
@@ -204,11 +204,11 @@ class BatchConverter {
 
   void Consider(Candidate candidate, const ScriptCommand& source) {
     if (candidate.role == Role::kSurrounds) {
-      LeftOut(source, candidate.line, "what it brings belongs into the image.");
+      LeftOut(source, candidate.line, "put its content into the image.");
     } else if (candidate.role == Role::kOther && !IsContainer(Program(candidate.command))) {
       LeftOut(source, candidate.line,
-              "ranks alone are started; write it into the command, or run "
-              "it in an init container of the template.");
+              "Lockstep starts ranks only; write it into the command, or run it in an init "
+              "container of the template.");
     } else if (candidate.role != Role::kQuiet && !IsDiagnosis(Program(candidate.command))) {
       if (IsContainer(Program(candidate.command))) candidate.role = Role::kTraining;
       candidates_.push_back(std::move(candidate));
@@ -256,7 +256,7 @@ class BatchConverter {
     if (launches.size() > 1) {
       builder_.Error("", {launches[1].line, 1},
                      "the script starts several programs, the first in line " +
-                         std::to_string(launches[0].line) + "; write one TrainingJob each");
+                         std::to_string(launches[0].line) + "; write one TrainingJob for each");
       return;
     }
     builder_.StandAt({launches[0].line, 1});
@@ -287,7 +287,7 @@ class BatchConverter {
         ReadSlurmOptions({words.begin() + 1, words.end()}, "srun", {}, allocation_, builder_);
     if (builder_.error_count() > before) return;
     if (program.empty()) {
-      builder_.Error("", {}, "srun names no program; write it behind the options");
+      builder_.Error("", {}, "srun names no program; write it after the options");
       return;
     }
     Inside(program, command, true);
@@ -331,7 +331,7 @@ class BatchConverter {
                                            {words[0], Style::kWords, kContainer}, {}, builder_);
     if (builder_.error_count() > before) return {};
     if (line.program.size() < 2) {
-      builder_.Error("", {}, words[0] + " names no program behind its image");
+      builder_.Error("", {}, words[0] + " names no program after its image");
       return {};
     }
     builder_.Remark("The image " + line.program[0] +
@@ -343,7 +343,7 @@ class BatchConverter {
   // srun bash -c '...': a script within the script.
   void ShellLine(const std::string& text, bool by_srun) {
     if (++shells_ > kMostShells) {
-      builder_.Error("", {}, "shells start shells here; write the launcher's line itself");
+      builder_.Error("", {}, "a shell starts another shell here; write the launcher's line itself");
       return;
     }
     Read(text, 1);
@@ -380,12 +380,11 @@ class BatchConverter {
     }
     builder_.Warn(
         "a program that joins by MPI needs framework: Mpi, with mpi.start: Pmi for MPICH and Intel "
-        "MPI, Pmix for Open MPI; else each process would be a world of its own, and the job would "
+        "MPI, Pmix for Open MPI; else each process would be its own world, and the job would "
         "succeed.");
     if (IsShell(core::BaseName(words[0])) || words[0].ends_with(".sh")) {
       builder_.Remark("What " + words[0] +
-                      " starts was not read: where it calls a launcher, "
-                      "convert that line itself.");
+                      " starts was not read: if it calls a launcher, convert that line itself.");
     }
   }
 
@@ -399,8 +398,8 @@ class BatchConverter {
       }
     }
     if (names.empty()) return;
-    builder_.Warn("the script does not say what " + names +
-                  " is, and no shell runs the command: write the value.");
+    builder_.Warn("the value of " + names +
+                  " is not known, because no shell runs the command: write the value.");
   }
 
   void Finish() {
@@ -441,20 +440,20 @@ SlurmAllocation ReadDirectives(std::string_view text, JobBuilder& builder) {
     if (!is_directive) continue;
     if (past_first_command) {
       builder.Remark("Line " + std::to_string(line) +
-                     ": sbatch does not read #SBATCH behind the first command, nor is it here.");
+                     ": sbatch ignores #SBATCH after the first command, and so does lockstep.");
       continue;
     }
     std::string_view options = row.substr(kDirective.size());
     options = options.substr(0, options.find(" #"));
     if (Trim(options) == "hetjob") {
       builder.Error("hetjob", {line, 1},
-                    "unequal parts of one job are not there; write one TrainingJob each");
+                    "a TrainingJob has equal parts; write one TrainingJob for each");
       continue;
     }
     const std::vector<std::string> rest = ReadSlurmOptions(
         Expander({}).Expand(options).words, "sbatch", {line, 1}, allocation, builder);
     if (!rest.empty()) {
-      builder.Error("", {line, 1}, "\"" + rest[0] + "\" is no option of sbatch");
+      builder.Error("", {line, 1}, "\"" + rest[0] + "\" is not an option of sbatch");
     }
   }
   return allocation;

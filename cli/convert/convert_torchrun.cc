@@ -22,7 +22,7 @@ constexpr auto kTorchrun = std::to_array<KnownOption>({
     {"rdzv-backend rdzv-endpoint rdzv-id rdzv-conf", 1, kBySelf},
     {"redirects r tee t", 1, kBothStreams},
     {"monitor-interval", 1, kAtOnce},
-    {"local-ranks-filter", 1, "logs.console says what the console shows."},
+    {"local-ranks-filter", 1, "logs.console sets what the console shows."},
     {"start-method", 1, kNothing},
     {"signals-to-handle", 1, "a stop sends SIGTERM to every rank."},
     {"event-log-handler logs-specs role shutdown-timeout", 1, kNotHere},
@@ -38,13 +38,13 @@ void SetNodes(const Option& option, JobBuilder& builder) {
   const std::string most = colon == std::string::npos ? text : text.substr(colon + 1);
   const std::optional<int64_t> machines = ParseNumber<int64_t>(most);
   if (!machines) {
-    builder.Error(option.said, {}, "\"" + text + "\" is no number of machines");
+    builder.Error(option.said, {}, "\"" + text + "\" is not a number of machines");
     return;
   }
   builder.SetMachines(*machines, option.said, {});
   if (colon != std::string::npos && text.substr(0, colon) != most) {
     builder.Remark(option.said + " " + text + ": the job runs on " + most +
-                   " machines always; it can't shrink yet.");
+                   " machines always; see spec.elastic to let it shrink.");
   }
 }
 
@@ -62,7 +62,7 @@ void SetProcessesPerNode(const Option& option, const std::optional<int64_t>& gpu
     builder.Warn(option.said + " " + text +
                  " is counted where torchrun runs: write processesPerMachine as a number.");
   } else {
-    builder.Error(option.said, {}, "\"" + text + "\" is no number of processes");
+    builder.Error(option.said, {}, "\"" + text + "\" is not a number of processes");
   }
 }
 
@@ -111,7 +111,7 @@ void SetMaxRestarts(const Option& option, JobBuilder& builder) {
 void NoteDefaultRestarts(const CommandLine& line, const std::string& launcher,
                          JobBuilder& builder) {
   if (Has(line, "max-restarts")) return;
-  builder.Remark(launcher + " restarts nothing unless --max-restarts says so; here " +
+  builder.Remark(launcher + " restarts nothing without --max-restarts; here " +
                  std::to_string(builder.job.spec.failure_policy.max_restarts) +
                  " restarts are allowed (failurePolicy.maxRestarts).");
 }

@@ -64,8 +64,8 @@ std::vector<std::string> ShellWords(const Node& launcher, const std::string& tex
     builder.Remark("The launcher's redirections are not carried over: the console has its output.");
   }
   for (const std::string& unknown : command.unknown) {
-    builder.Warn("the launcher's script does not say what " + unknown +
-                 " is, and no shell runs the command: write the value.");
+    builder.Warn("the value of " + unknown +
+                 " is not known, because no shell runs the command: write the value.");
   }
   return command.words;
 }
@@ -79,7 +79,7 @@ std::vector<std::string> LauncherLine(const Node& launcher, JobBuilder& builder)
   }
   if (core::LauncherOf(words).empty()) {
     builder.Error("spec.mpiReplicaSpecs.Launcher", launcher.position(),
-                  "its command is no mpirun, horovodrun or deepspeed that can be read; write the "
+                  "its command has no readable mpirun, horovodrun or deepspeed; write the "
                   "launcher's line as its command");
     return {};
   }
@@ -188,8 +188,8 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   const auto role = [&](const char* name) { return roles.Find(name); };
   if (role("Evaluator") != nullptr) {
     builder.Remark(
-        "The Evaluator is not carried over: write it as a TrainingJob of its own, which "
-        "reads the checkpoints.");
+        "The Evaluator is not carried over: write a separate TrainingJob for it, which reads the "
+        "checkpoints.");
   }
   const Node* chief = role("Chief") != nullptr ? role("Chief") : role("Master");
   const Node* worker = role("Worker");
@@ -198,8 +198,8 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   if (Replicas(servers) > 0) {
     if (Replicas(chief) != 1 || FirstContainer(chief) == nullptr) {
       builder.Error("spec.tfReplicaSpecs.PS", servers->position(),
-                    "parameter servers need one Chief, whose program hands out the work; workers "
-                    "that do so by themselves are Estimators', which TensorFlow has no more");
+                    "parameter servers need one Chief, whose program hands out the work; only "
+                    "Estimators work without one, and TensorFlow no longer has them");
       return;
     }
     AddTensorFlowRoles(chief, worker, *servers, job);
@@ -207,8 +207,8 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   } else if (machines > 1) {
     if (Replicas(chief) > 0) {
       builder.Remark(
-          "TF_CONFIG names workers alone: the Chief is worker 0, as MultiWorkerMirroredStrategy "
-          "has it, and all machines are made of its template. Where the program asks for a task of "
+          "TF_CONFIG names workers only: the Chief is worker 0, as MultiWorkerMirroredStrategy "
+          "has it, and all machines are made of its template. If the program asks for a task of "
           "type chief, let it ask for worker 0.");
     }
     job.spec().Add("framework", Node::String("TensorFlow"));

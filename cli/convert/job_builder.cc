@@ -65,7 +65,7 @@ void JobBuilder::SetEnv(const std::string& name, const std::string& value) {
 
 void JobBuilder::SetExport(const std::string& name, const std::string& value) {
   if (core::IsReserved(name)) {
-    Remark("env " + name + " is not carried over: every process is given its own.");
+    Remark("env " + name + " is not carried over: Lockstep gives each process its own.");
   } else {
     SetEnv(name, value);
   }
@@ -102,7 +102,7 @@ void JobBuilder::SetTotal(int64_t processes, int64_t machines, const std::string
   } else if (processes % machines != 0) {
     const int64_t below = processes / machines * machines;
     Error(what, position,
-          std::to_string(processes) + " processes can't be dealt out evenly to " +
+          std::to_string(processes) + " processes cannot be divided evenly among " +
               std::to_string(machines) + " machines; " + what +
               " is the total of all machines: write " +
               (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + machines));
@@ -122,8 +122,8 @@ void JobBuilder::SetSize(const Size& size, const std::string& launcher, Position
   if (!machines && size.per_machine) {
     if (*size.total % *size.per_machine != 0) {
       Error("processes", position,
-            total + " processes can't be dealt out evenly, " + std::to_string(*size.per_machine) +
-                " to a machine: every machine of a TrainingJob runs equally many");
+            total + " processes cannot be divided evenly, " + std::to_string(*size.per_machine) +
+                " to a machine: every machine of a TrainingJob runs the same number");
       return;
     }
     machines = *size.total / *size.per_machine;
@@ -133,8 +133,8 @@ void JobBuilder::SetSize(const Size& size, const std::string& launcher, Position
     if (*size.total > 1) {
       const std::string remark =
           launcher + " says " + total +
-          " processes, not on how many machines: all are on one here. Write numMachines, and "
-          "processesPerMachine as what one of them runs.";
+          " processes, but not on how many machines: all are on one here. Write numMachines, and "
+          "processesPerMachine as the number on each.";
       if (launcher == "srun") {
         Warn(remark);
       } else {
@@ -167,7 +167,7 @@ ConvertResult JobBuilder::Finish() const {
   for (const std::string& warning : warnings_) result.yaml += Comment(core::Printable(warning));
   if (!asks_for_no_gpus_.empty() && !core::AsksForGpus(job.spec)) {
     result.yaml += Comment(asks_for_no_gpus_ +
-                           " asks nobody for GPUs, so this job has none: write "
+                           " asks for no GPUs, so this job has none: write "
                            "resourcesPerProcess: {gpu: 1} if each process uses one.");
   }
   const size_t shown = std::min(remarks_.size(), kMostRemarks);

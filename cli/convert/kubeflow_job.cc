@@ -69,8 +69,8 @@ std::optional<TorchrunOptions> TorchrunOf(const Node& holder, JobBuilder& builde
   const CommandLine line = ReadTorchrunOptions(*arguments, unread);
   if (unread.error_count() > 0) {
     builder.Warn(
-        "torchrun has options that are not known here: on each machine it must start "
-        "processesPerMachine processes.");
+        "lockstep does not know some of torchrun's options; it must start processesPerMachine "
+        "processes on each machine.");
   }
   TorchrunOptions options;
   options.standalone = Has(line, "standalone");
@@ -111,13 +111,13 @@ void CheckTorchrun(const TorchrunOptions& torchrun, const Size& size, Position p
   if (machines < 2) return;
   if (torchrun.standalone) {
     builder.Error("command", position,
-                  "torchrun's --standalone would train on each of the " + std::to_string(machines) +
-                      " machines alone; take it out");
+                  "torchrun's --standalone would train separately on each of the " +
+                      std::to_string(machines) + " machines; take it out");
   }
   if (ParseNumber<int64_t>(torchrun.node_rank)) {
     builder.Error("command", position,
                   "torchrun's --node-rank " + torchrun.node_rank +
-                      " would be that of every machine; take it out: torchrun reads "
+                      " would apply to every machine; take it out: torchrun reads "
                       "PET_NODE_RANK");
   }
 }
@@ -158,7 +158,7 @@ int64_t ProcessesPerNode(const Node& holder, const Node* said, int64_t gpus, con
                   said != nullptr    ? said->position()
                   : words != nullptr ? words->position()
                                      : holder.position(),
-                  "\"" + text + "\" is no number of processes; write one");
+                  "\"" + text + "\" is not a number of processes; write one");
     return 1;
   }
   if (IsOneOf(text, {"auto", "gpu"}) && gpus > 0) return gpus;
@@ -172,7 +172,7 @@ Node CleanEnv(const Node& env, JobBuilder& builder) {
   for (const Node& entry : env.items()) {
     const std::string name = TextAt(entry, "name");
     if (core::IsReserved(name)) {
-      builder.Remark("env " + name + " is not carried over: every process is given its own.");
+      builder.Remark("env " + name + " is not carried over: Lockstep gives each process its own.");
       continue;
     }
     clean.Append(entry);
@@ -220,7 +220,7 @@ void SetLaunch(const Node& holder, Node& spec, const Size& size, JobBuilder& bui
     CheckTorchrun(*torchrun, size, position, builder);
   }
   spec.Add("launch", Node::String("PerMachine"));
-  builder.Remark(launcher + " goes on starting " + std::to_string(size.per_machine.value_or(1)) +
+  builder.Remark(launcher + " still starts " + std::to_string(size.per_machine.value_or(1)) +
                  " processes a machine (launch: PerMachine). Without it Lockstep starts, binds and "
                  "watches each process itself: see `lockstep convert -- " +
                  launcher + " ...`.");
@@ -236,8 +236,8 @@ Node RolesOf(const Node* replicas, std::initializer_list<std::string_view> known
     });
     if (name == known.end() || roles.Find(*name) != nullptr) {
       builder.Error(member.key, member.position,
-                    name == known.end() ? "is no role of this kind of job; remove it"
-                                        : "stands here twice; keep one of them");
+                    name == known.end() ? "is not a role of this kind of job; remove it"
+                                        : "appears twice; keep one of them");
       continue;
     }
     if (CountAt(member.value, "replicas", 1, builder) < 0) {

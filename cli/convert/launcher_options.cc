@@ -171,7 +171,8 @@ class Reader {
   bool Ambiguous(const std::string& said, const std::vector<Match>& matches) {
     std::string names;
     for (const Match& match : matches) names += (names.empty() ? "" : ", ") + Dashed(match.name);
-    builder_.Error(said, position_, "may be any of " + names + "; write out the one that is meant");
+    builder_.Error(said, position_,
+                   "is ambiguous: it may be any of " + names + "; write the full name");
     return false;
   }
 
@@ -185,9 +186,9 @@ class Reader {
     const std::string_view name =
         core::NearestName(std::string_view(said).substr(said.starts_with("--") ? 2 : 1), names);
     builder_.Error(said, position_,
-                   "is no option of " + std::string(table_.launcher) + " that is known here" +
+                   "is not a known option of " + std::string(table_.launcher) +
                        (name.empty() ? "" : " (did you mean " + Dashed(name) + "?)") +
-                       ", so nobody knows whether a value follows it; take it out");
+                       ", so whether a value follows it is not known; take it out");
     return false;
   }
 
@@ -218,20 +219,20 @@ std::optional<int64_t> CountOf(const Option& option, Position position, JobBuild
   constexpr int64_t kMost = 1'000'000;
   if (count && *count >= least && *count <= kMost) return count;
   builder.Error(option.said, position,
-                "\"" + option.value + "\" is no number, " + std::to_string(least) +
-                    " or more; write what it stands for");
+                "\"" + option.value + "\" is not a number, " + std::to_string(least) +
+                    " or more; write a number");
   return std::nullopt;
 }
 
 void SetProgram(const CommandLine& line, const Runs& runs, JobBuilder& builder) {
   if (line.program.empty()) {
-    builder.Error("", {}, "the command names no script; write it behind the launcher's options");
+    builder.Error("", {}, "the command names no script; write it after the launcher's options");
     return;
   }
   // Another launcher of the same name takes this number as the value of an option.
   if (ParseNumber<int64_t>(line.program[0])) {
     builder.Error(line.program[0], {},
-                  "stands where the program should, and may be the value of the option before it; "
+                  "is in the place of the program, and may be the value of the option before it; "
                   "take both out");
     return;
   }

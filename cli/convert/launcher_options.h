@@ -47,12 +47,12 @@ inline constexpr std::string_view kBinding =
 inline constexpr std::string_view kOutput =
     "the console has every rank's output, and files under logs.path.";
 
-inline constexpr std::string_view kGiven = "every machine is given its own at each start.";
+inline constexpr std::string_view kGiven = "Lockstep gives each machine its own at each start.";
 inline constexpr std::string_view kBySelf = "the machines find each other by themselves.";
 inline constexpr std::string_view kBothStreams =
     "both streams always go to the console, and to files under logs.path.";
-inline constexpr std::string_view kAtOnce = "a process's end is noticed at once.";
-inline constexpr std::string_view kNotHere = "nothing here is like it.";
+inline constexpr std::string_view kAtOnce = "the end of a process is noticed at once.";
+inline constexpr std::string_view kNotHere = "Lockstep has nothing like it.";
 
 struct KnownOption {
   std::string_view names;   // without dashes, blanks between them; the first is Option::name

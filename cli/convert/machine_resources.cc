@@ -38,8 +38,9 @@ void MachineResources::Write(JobBuilder& builder) const {
   for (const Amount& amount : amounts_) {
     const Result<Quantity> total = Quantity::Parse(amount.text);
     if (!total.ok()) {
-      builder.Error(amount.name, amount.position,
-                    "\"" + amount.text + "\" is no amount of a resource, as in 8, 500m or 64Gi");
+      builder.Error(
+          amount.name, amount.position,
+          "\"" + amount.text + "\" is not an amount of a resource, as in 8, 500m or 64Gi");
     } else if (amount.name.ends_with(kGpuSuffix)) {
       WriteGpus(amount, builder);
     } else if (amount.name == "cpu" || amount.name == "memory") {
@@ -55,13 +56,13 @@ void MachineResources::WriteGpus(const Amount& amount, JobBuilder& builder) {
   const std::optional<int32_t> gpus = ParseNumber<int32_t>(amount.text);
   if (!gpus || (*gpus > 0 && *gpus < spec.processes_per_machine)) {
     builder.Error(amount.name, amount.position,
-                  amount.text + " can't be shared by " +
+                  amount.text + " cannot be shared by " +
                       std::to_string(spec.processes_per_machine) +
                       " processes; write at most as many processes a machine as it has GPUs");
     return;
   }
   if (*gpus % spec.processes_per_machine != 0) {
-    builder.Remark(amount.name + ": " + amount.text + " can't be dealt out evenly to " +
+    builder.Remark(amount.name + ": " + amount.text + " cannot be divided evenly among " +
                    std::to_string(spec.processes_per_machine) + " processes; each has " +
                    std::to_string(*gpus / spec.processes_per_machine) + ".");
   }

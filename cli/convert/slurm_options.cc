@@ -15,13 +15,14 @@ constexpr std::string_view kQueue =
 constexpr std::string_view kWhichNodes =
     "write template.spec.nodeSelector or affinity, with labels of the cluster's nodes.";
 constexpr std::string_view kVolumes = "write volumes and mounts in the template.";
-constexpr std::string_view kWhen = "jobs begin when their machines are there; `suspend` holds one.";
-constexpr std::string_view kOwner = "who submits is the cluster's business.";
+constexpr std::string_view kWhen =
+    "jobs begin when their machines are ready; `suspend` holds a job.";
+constexpr std::string_view kOwner = "the cluster decides who may submit.";
 
-constexpr std::string_view kEnvironment = "a job's environment stands in its env alone.";
-constexpr std::string_view kInImageOrCommand = "it belongs into the image or the command.";
+constexpr std::string_view kEnvironment = "a job's environment is in its env alone.";
+constexpr std::string_view kInImageOrCommand = "put it into the image or the command.";
 constexpr std::string_view kPerSocket =
-    "nodes decide how many processes that makes: write numMachines and processesPerMachine.";
+    "the nodes decide the number of processes: write numMachines and processesPerMachine.";
 
 // What sbatch and srun both have, in the words of either.
 constexpr auto kSlurm = std::to_array<KnownOption>({
@@ -51,8 +52,8 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"nodelist w", 1, kUsed},
     {"nodefile F", 1, kUsed},
     {"mpi", 1,
-     "a program that calls MPICH or Intel MPI wants framework: Mpi with mpi.start: Pmi, one that "
-     "calls Open MPI mpi.start: Pmix."},
+     "a program that calls MPICH or Intel MPI needs framework: Mpi with mpi.start: Pmi; one that "
+     "calls Open MPI needs mpi.start: Pmix."},
     {"partition p", 1, kQueue},
     {"account A qos q reservation wckey licenses L clusters M cluster", 1, kQueue},
     {"nice", kAttached, kQueue},
@@ -81,7 +82,7 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"immediate I x11", kAttached, kNothing},
     {"no-kill k", kAttached, "when a machine is lost it is replaced (failurePolicy)."},
     {"container-mounts", 1, kVolumes},
-    {"container-name container-save container-env", 1, "a pod's container is made new each time."},
+    {"container-name container-save container-env", 1, "a pod's container is new each time."},
     {"container-mount-home no-container-mount-home container-remap-root no-container-remap-root "
      "container-writable container-readonly container-entrypoint no-container-entrypoint",
      0, "write the container's settings in the template."},
@@ -101,7 +102,7 @@ constexpr auto kSbatch = std::to_array<KnownOption>({
 
 constexpr auto kSrun = std::to_array<KnownOption>({
     {"multi-prog", 0, kUsed},
-    {"wait W", 1, "when a rank ends, failurePolicy says what the others do."},
+    {"wait W", 1, "when a rank ends, failurePolicy decides what the others do."},
     {"kill-on-bad-exit K", kAttached, kNothing},
     {"label l unbuffered u overlap exact disable-status X interactive quit-on-interrupt", 0,
      kNothing},
@@ -112,7 +113,7 @@ constexpr auto kSrun = std::to_array<KnownOption>({
     {"bcast send-libs", kAttached, kInImageOrCommand},
     {"relative r threads T treewidth slurmd-debug bcast-exclude", 1, kNotHere},
     {"compress resv-ports", kAttached, kNothing},
-    {"het-group", 1, "unequal parts of one job are not there: write one TrainingJob each.", true},
+    {"het-group", 1, "a TrainingJob has equal parts: write one TrainingJob for each.", true},
 });
 
 constexpr int64_t kMinute = 60;
@@ -244,13 +245,14 @@ class SlurmOptions {
   void Memory(const Option& option) {
     if (option.value == "0") {
       builder_.Remark(Said(option) +
-                      " means all that a node has: write resourcesPerProcess.memory.");
+                      " means all memory of a node: write resourcesPerProcess.memory.");
       return;
     }
     const std::string memory = ReadMemory(option.value);
     if (memory.empty()) {
-      builder_.Error(option.said, position_,
-                     "\"" + option.value + "\" is no amount of memory, as in 64G or 64000 (MiB)");
+      builder_.Error(
+          option.said, position_,
+          "\"" + option.value + "\" is not an amount of memory, as in 64G or 64000 (MiB)");
       return;
     }
     (option.name == "mem"           ? allocation_.memory
@@ -275,8 +277,8 @@ class SlurmOptions {
     } else if (name == "exclusive") {
       spec.placement.one_per_node = core::OnePerNode::kRequired;
       builder_.Remark(
-          "--exclusive is carried over as placement.onePerNode: Required; other pods "
-          "may run beside where requests leave room.");
+          "--exclusive is carried over as placement.onePerNode: Required; other pods may run on "
+          "the node if requests leave room.");
     } else if (name == "job-name") {
       builder_.job.metadata.name = JobName(option.value);
     } else if (name == "chdir") {
@@ -291,15 +293,15 @@ class SlurmOptions {
       Export(option);
     } else if (name == "array") {
       builder_.Remark(Said(option) +
-                      " is not carried over: this is one job; write one for each element, with a "
-                      "name of its own and SLURM_ARRAY_TASK_ID as a word of the command.");
+                      " is not carried over: this is one job; write one job for each element, with "
+                      "its own name and SLURM_ARRAY_TASK_ID as a word of the command.");
     } else if (name == "container-image") {
       spec.image = option.value;
       std::replace(spec.image.begin(), spec.image.end(), '#', '/');
       builder_.Remark(Said(option) + " is carried over as image; a file can't be one.");
     } else {
       builder_.Error(option.said, position_,
-                     "several programs in one job are not there; write one TrainingJob each");
+                     "a TrainingJob runs one program; write one TrainingJob for each");
     }
   }
 
@@ -316,7 +318,7 @@ class SlurmOptions {
     }
     if (!others) return;
     builder_.Remark(std::string(launcher_) + ": " + Said(option) +
-                    " is not carried over but for its values: " + std::string(kEnvironment));
+                    " is not carried over, only its values: " + std::string(kEnvironment));
   }
 
   // A file, none, or the number of a task, whose input is srun's own.
@@ -334,13 +336,12 @@ class SlurmOptions {
     if (!seconds || *seconds < 1) {
       builder_.Error(option.said, position_,
                      "\"" + option.value +
-                         "\" is no time, as in 90 (minutes), 1:30:00 or 2-12 (days and hours)");
+                         "\" is not a time, as in 90 (minutes), 1:30:00 or 2-12 (days and hours)");
       return;
     }
     builder_.job.spec.active_deadline_seconds = *seconds;
     builder_.Remark(Said(option) +
-                    " is carried over as activeDeadlineSeconds, which a restart "
-                    "does not begin anew.");
+                    " is carried over as activeDeadlineSeconds, which a restart does not reset.");
   }
 
   // [R|B:]SIGNAL[@SECONDS]
@@ -433,7 +434,7 @@ Size SlurmAllocation::TaskSize() const {
 void SlurmAllocation::WarnOfNamedNodes(JobBuilder& builder) const {
   if (nodes || named_nodes.empty() || (tasks && tasks_per_node)) return;
   builder.Warn(named_nodes +
-               " names nodes, and no --nodes says how many: write numMachines as their number.");
+               " names nodes, but --nodes does not give their number: write it as numMachines.");
 }
 
 std::vector<std::string> ReadSlurmOptions(const std::vector<std::string>& words,

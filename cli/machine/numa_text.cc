@@ -82,17 +82,17 @@ std::string Heading(const Report& report) {
   std::string text = std::to_string(report.nodes.size()) +
                      (report.nodes.size() == 1 ? " NUMA node" : " NUMA nodes");
   if (report.nodes.size() < 2) {
-    text += ": there is nothing to compare. What follows is the baseline";
+    text += ": there is nothing to compare. The baseline follows";
   }
   text += ".\nArrays of " + Binary(report.size.bytes);
   if (report.size.cache_bytes == 0) {
-    text += " (how large the caches are is unknown, so that STREAM's rule can't be checked)";
+    text += " (the size of the caches is unknown, so STREAM's rule cannot be checked)";
   } else if (report.size.follows_rule) {
     text += ", four times the last-level caches (" + Binary(report.size.cache_bytes) +
             ") or more, as STREAM's rules ask";
   } else {
     text += ", LESS than four times the last-level caches (" + Binary(report.size.cache_bytes) +
-            "): caches make these figures better than memory is";
+            "): caches make these figures better than the memory is";
   }
   text += ".\n";
   if (report.cpu_quota > 0) {
@@ -166,7 +166,7 @@ void AddEvidence(const Report& report, std::string* out) {
             "): memory was placed by touching it from its node.\n";
   }
   for (const auto& [node, counts] : report.numastat) {
-    *out += "Pages allocated on node " + std::to_string(node) + " meanwhile, by anybody:";
+    *out += "Pages allocated on node " + std::to_string(node) + " meanwhile, by all processes:";
     for (const auto& [name, pages] : counts) *out += " " + name + " " + std::to_string(pages);
     *out += "\n";
   }
@@ -338,7 +338,7 @@ std::string NumaPrometheus(const Report& report) {
                 "Median over the runs of STREAM's kernels, counted as STREAM counts.", bandwidth) +
          family("latency_seconds", "Median over the runs of one step of a pointer chase.",
                 latency) +
-         family("placed_ratio", "Least share of pages that lay where they were asked for.", placed);
+         family("placed_ratio", "Least share of pages that were on the requested node.", placed);
 }
 
 std::string NumaHeatMap(const Report& report) {

@@ -44,11 +44,12 @@ void Protocol::OnLine(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.empty()) return;
   const Json message = ParseJson(line);
-  if (message.is_discarded()) return SendError(Json(), kParseError, "the line is no JSON");
+  if (message.is_discarded()) return SendError(Json(), kParseError, "the line is not JSON");
   if (message.is_array()) {
     return SendError(Json(), kInvalidRequest, "batches are not supported: send one message a line");
   }
-  if (!message.is_object()) return SendError(Json(), kInvalidRequest, "the message is no object");
+  if (!message.is_object())
+    return SendError(Json(), kInvalidRequest, "the message is not an object");
   const Json id = message.value("id", Json());
   const bool has_id = message.contains("id");
   if (!message.contains("method")) {

@@ -30,7 +30,7 @@ Result<MachineEvidence> ParseEvidence(std::string_view json) {
     if (value > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) return std::nullopt;
     return static_cast<uint32_t>(value);
   };
-  const Error wrong = Error::Invalid("it answers what no agent says");
+  const Error wrong = Error::Invalid("its answer is not that of an agent");
   if (!tree.is_object() || !tree.contains("ranks") || !tree["ranks"].is_array()) return wrong;
   const auto index = number(tree, "machine");
   if (!index) return wrong;
@@ -130,8 +130,7 @@ std::optional<int> DebugHere(const DebugCommand& command) {
     if (runs.empty()) return std::nullopt;
   }
   if (runs.empty()) {
-    Say("no `lockstep run` of yours is under way on this computer; of a cluster's job give its "
-        "NAME");
+    Say("you have no `lockstep run` on this computer; for a job of a cluster give its NAME");
     return core::kExitNotFound;
   }
   Result<std::string> agent = FindProgram("lockstep-agent");

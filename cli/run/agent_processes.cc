@@ -72,9 +72,9 @@ Result<place::SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> argum
   spec.isolation = isolation_;
   Result<place::SpawnedAgent> agent = SpawnIsolated(spawner_, &spec, [&](const Error& error) {
     if (isolation_known_ || spec.isolation != place::Isolation::kUserNamespace) return;
-    screen_->Event("no PID namespace is to be had here (" + error.message +
-                   "): what an agent leaves behind is looked for and killed, and outlives a "
-                   "SIGKILL of lockstep itself");
+    screen_->Event("PID namespaces are not allowed here (" + error.message +
+                   "): lockstep looks for the processes that an agent leaves and kills them, but "
+                   "they outlive a SIGKILL of lockstep itself");
   });
   isolation_ = spec.isolation;
   if (agent.ok()) isolation_known_ = true;
@@ -85,7 +85,7 @@ void AgentProcesses::TellOfHostNames() {
   if (std::exchange(host_names_told_, true)) return;
   screen_->Event(
       "all machines have this computer's host name, because they have no namespaces: Open MPI's "
-      "mpirun takes them for one node and may hang in its first barrier; take -m 1, or mpi.start: "
+      "mpirun treats them as one node and may hang in its first barrier; give -m 1, or mpi.start: "
       "Pmix");
 }
 

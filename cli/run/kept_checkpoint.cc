@@ -79,7 +79,7 @@ std::string HowToUse(const KeptCheckpoint& kept, const std::string& path) {
   const std::string target = path + "/" + kept.name;
   return "checkpoint " + kept.name + " is kept in memory, in " + kept.folder +
          ": make room, then `mkdir " + target + " && cp -r " + kept.folder + "/*/. " + target +
-         " && rm -r " + kept.folder + "`, and go on with --resume " + target;
+         " && rm -r " + kept.folder + "`, and continue with --resume " + target;
 }
 
 }  // namespace lockstep::cli

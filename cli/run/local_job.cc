@@ -141,7 +141,7 @@ control::Snapshot LocalJob::Take() const {
 LocalStep LocalJob::Decide(Time now) {
   LocalStep step;
   for (const uint32_t machine : machines_.Overdue(now)) {
-    step.signals.push_back({machine, true, "it did not leave in time"});
+    step.signals.push_back({machine, true, "it did not exit in time"});
   }
   control::Decision decision = control::Decide(Take(), machines_.At(now));
   memory_ = std::move(decision.memory);

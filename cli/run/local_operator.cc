@@ -175,7 +175,7 @@ class LocalOperator {
   Result<int> Run() {
     // The job runs without it, too.
     if (const Status opened = desk_.Open(setup_.folder.path()); !opened.ok()) {
-      screen_.Event("`lockstep restart` can't reach this run: " + opened.error().message);
+      screen_.Event("`lockstep restart` cannot reach this run: " + opened.error().message);
     }
     if (const Status begun = BeginSync(); !begun.ok()) return Abandon(begun.error());
     // From here on: the line with the page's token is in no report.
@@ -261,7 +261,7 @@ class LocalOperator {
     stop_signal_ = signal;
     job_.Suspend();
     screen_.Event("stopping: processes have " + Brief(spec().grace_period) +
-                  " to save and leave; once more to kill them at once");
+                  " to save and leave; press Ctrl-C once more to kill them at once");
   }
 
   void OnStatus(const core::GangStatus& status, Time at) {
@@ -345,8 +345,8 @@ class LocalOperator {
     const Status applied = options_.sync->Apply();
     if (!applied.ok()) {
       apply_failed_ = true;
-      screen_.Event("no rank starts, because the code is not in place: " + applied.error().message +
-                    "; save a file to try again");
+      screen_.Event("no rank starts, because the code could not be copied: " +
+                    applied.error().message + "; save a file to try again");
       return;
     }
     TakeCode();

@@ -46,9 +46,9 @@ Result<std::optional<int32_t>> ProcessesOf(const NodesRequest& request) {
   const std::string tasks = asked ? request.variable("SLURM_TASKS_PER_NODE") : "";
   const std::optional<int32_t> each = TasksPerNode(tasks);
   if (!tasks.empty() && !each) {
-    return Error::Invalid("SLURM's tasks differ from node to node (" + tasks +
-                          "), and a job has as many processes on each: ask for --ntasks-per-node, "
-                          "or say -p");
+    return Error::Invalid(
+        "SLURM's tasks differ from node to node (" + tasks +
+        "), and a job has as many processes on each: ask for --ntasks-per-node, or give -p");
   }
   if (each.value_or(1) > 1) return each;
   return ParseNumber<int32_t>(request.variable("SLURM_GPUS_ON_NODE"));
@@ -61,7 +61,7 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& whose,
   nodes.whose = whose + " has";
   Result<std::vector<std::string>> names = request.expand(list);
   if (!names.ok()) {
-    return Error::Invalid("this is in " + whose + ", whose nodes cannot be told: " +
+    return Error::Invalid("this is in " + whose + ", whose nodes cannot be found: " +
                           names.error().message + "; --local runs all machines here");
   }
   nodes.names = std::move(*names);
@@ -77,8 +77,8 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& whose,
 Result<Nodes> FromBatchSystem(const NodesRequest& request, const std::string& whose,
                               const std::string& file) {
   const auto unknown = [&](const Error& error) {
-    return Error::Invalid("this is in " + whose + ", whose nodes cannot be told: " + error.message +
-                          "; --local runs all machines here");
+    return Error::Invalid("this is in " + whose + ", whose nodes cannot be found: " +
+                          error.message + "; --local runs all machines here");
   };
   const Result<std::string> text = request.read(file);
   if (!text.ok()) return unknown(text.error());
@@ -95,7 +95,7 @@ Result<Nodes> FromBatchSystem(const NodesRequest& request, const std::string& wh
       nodes.unclear = "the slots of " + whose + " differ from node to node (" +
                       std::to_string(slots) + " on " + hosts->front().host + ", " +
                       std::to_string(each.slots) + " on " + each.host +
-                      "), and a job has as many processes on each: say -p";
+                      "), and a job has as many processes on each: give -p";
     }
   }
   if (slots > 1 && nodes.unclear.empty()) nodes.processes = slots;
@@ -135,8 +135,8 @@ struct Trouble {
 };
 
 constexpr std::string_view kArchitecture =
-    "the agent there is of another architecture; --agent names the one for these machines";
-constexpr std::string_view kNoAgent = "copy lockstep-agent there; --agent names its path";
+    "the agent there is for another architecture; name the right one with --agent";
+constexpr std::string_view kNoAgent = "copy lockstep-agent there, and name its path with --agent";
 
 constexpr std::array kTroubles = {
     Trouble{Reach::kSrun, "unrecognized option '--overlap'",
@@ -146,11 +146,12 @@ constexpr std::array kTroubles = {
     Trouble{std::nullopt, "Exec format error", kArchitecture},
     Trouble{std::nullopt, "cannot execute binary file", kArchitecture},
     Trouble{Reach::kSrun, "No such file or directory",
-            "the agent must be at the same path on all nodes; --agent names it"},
+            "the agent must be at the same path on all nodes; name it with --agent"},
     Trouble{Reach::kSsh, "Host key verification failed",
-            "log in there once by hand, so that its key is known"},
+            "log in there once by hand, so that ssh knows its key"},
     Trouble{Reach::kSsh, "Permission denied (",
-            "it must let you in without a password: by a key, and an ssh-agent if that has one"},
+            "it must accept you without a password: by a key, with an ssh-agent if the key has a "
+            "passphrase"},
     Trouble{Reach::kSsh, "not found", kNoAgent},
     Trouble{Reach::kSsh, "No such file", kNoAgent},
 };
@@ -164,7 +165,7 @@ Result<std::vector<std::string>> ParseHosts(std::string_view list) {
     const size_t comma = list.find(',');
     const std::string host(Trim(list.substr(0, comma)));
     if (!IsHost(host)) {
-      return Error::Invalid("--hosts: \"" + host + "\" is no name of a host");
+      return Error::Invalid("--hosts: \"" + host + "\" is not the name of a host");
     }
     if (!seen.insert(host).second) {
       return Error::Invalid("--hosts names " + host + " twice; each host is one machine");
@@ -185,7 +186,7 @@ Result<std::vector<HostSlots>> ParseHostFile(std::string_view text) {
     std::string slots;
     if (!(words >> host)) continue;
     words >> slots;
-    if (!IsHost(host)) return Error::Invalid("\"" + host + "\" is no name of a host");
+    if (!IsHost(host)) return Error::Invalid("\"" + host + "\" is not the name of a host");
     const auto [place, is_new] = places.emplace(host, hosts.size());
     if (is_new) hosts.push_back({host});
     hosts[place->second].slots +=
@@ -196,7 +197,7 @@ Result<std::vector<HostSlots>> ParseHostFile(std::string_view text) {
 
 Result<Nodes> FindNodes(const NodesRequest& request) {
   if (request.local && !request.hosts.empty()) {
-    return Error::Invalid("--local and --hosts say two things");
+    return Error::Invalid("--local and --hosts contradict each other");
   }
   if (request.local) return Nodes{};
   const Allocation allocation = AllocationOf(request);
@@ -224,8 +225,8 @@ Result<Nodes> FirstOf(Nodes nodes, int32_t machines) {
   if (wanted > count) {
     return Error::Invalid("the job has " + std::to_string(wanted) + " machines, and " +
                           nodes.whose + " " + std::to_string(count) +
-                          (count == 1 ? " node" : " nodes") + ": say -m " + std::to_string(count) +
-                          ", or take more");
+                          (count == 1 ? " node" : " nodes") + ": give -m " + std::to_string(count) +
+                          ", or ask for more");
   }
   nodes.names.resize(wanted);
   return nodes;

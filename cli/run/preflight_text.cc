@@ -14,7 +14,7 @@ const char* InWords(core::PreflightState state) {
     case core::PreflightState::kPassed:
       return "passed";
     case core::PreflightState::kSlow:
-      return "the job goes on with slow machines";
+      return "the job continues with slow machines";
   }
   return "";
 }

@@ -33,16 +33,16 @@ std::optional<int> RestartHere(const RestartCommand& command) {
   }
   if (runs.empty()) {
     Say(command.pid != 0
-            ? "process " + std::to_string(command.pid) + " is no `lockstep run` of yours"
-            : "no `lockstep run` of yours is under way on this computer; name a cluster's job");
+            ? "process " + std::to_string(command.pid) + " is not a `lockstep run` of yours"
+            : "you have no `lockstep run` on this computer; for a job of a cluster give its NAME");
     return core::kExitNotFound;
   }
   if (runs.size() > 1) {
     std::string names;
     for (const place::RunUnderWay& run : runs) names += (names.empty() ? "" : ", ") + run.job;
-    Say(std::to_string(runs.size()) + " runs are under way here" +
+    Say(std::to_string(runs.size()) + " runs are active here" +
         (command.name.empty() ? ": name one of " + names
-                              : " with that name: choose one with --pid"));
+                              : " have that name: choose one with --pid"));
     return core::kExitUsage;
   }
   const Result<Json> answer = AskRun(runs.front().folder, {{"restart",

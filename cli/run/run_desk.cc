@@ -49,9 +49,9 @@ void RunDesk::OnData(uint64_t id, std::string_view data) {
   const std::optional<std::string_view> line = client.lines.Next();
   if (!line && !client.lines.overflow()) return;
   const Json question = line ? ParseJson(*line) : Json();
-  const Result<Json> answer = question.is_object()
-                                  ? handler_(question)
-                                  : Result<Json>(Error::Invalid("the question is no JSON object"));
+  const Result<Json> answer =
+      question.is_object() ? handler_(question)
+                           : Result<Json>(Error::Invalid("the question is not a JSON object"));
   client.connection->Write(
       DumpJson(answer.ok() ? *answer : Json{{"error", answer.error().message}}) + "\n");
   client.connection->Close("answered");

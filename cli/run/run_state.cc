@@ -94,8 +94,8 @@ Generations FindGenerations(const std::string& folder, const std::string& job_ui
 
 Error ForeignCheckpoints(const std::string& folder, const std::string& whose) {
   return Error::Conflict("the checkpoints in " + folder + " are another job's (" + whose +
-                         "); to go on from one of them write `checkpoint: {resume: PATH}` (or "
-                         "--resume PATH), to start afresh `resume: Never`, or use another folder");
+                         "); to continue from one of them write `checkpoint: {resume: PATH}` (or "
+                         "--resume PATH), to begin anew `resume: Never`, or use another folder");
 }
 
 }  // namespace

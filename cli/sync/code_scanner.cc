@@ -124,7 +124,7 @@ Result<CodeFile> CodeScanner::Hash(const std::string& path) {
   if (stat(absolute.c_str(), &info) != 0) {
     return errno == ENOENT ? Error::NotFound(absolute + " is gone") : ErrnoError(absolute, errno);
   }
-  if (!S_ISREG(info.st_mode)) return Error::Invalid(absolute + " is no regular file");
+  if (!S_ISREG(info.st_mode)) return Error::Invalid(absolute + " is not a regular file");
   const Known now{Nanoseconds(info.st_ctim), Nanoseconds(info.st_mtim), info.st_ino, {}};
   const auto before = known_.find(path);
   if (before != known_.end() && before->second.changed == now.changed &&
@@ -178,7 +178,7 @@ Result<CodeScan> CodeScanner::Scan() {
       }
       if (!fs::is_regular_file(target, error)) continue;  // of a folder, whose files are code
     } else if (!fs::is_regular_file(link)) {
-      if (!fs::is_directory(link)) scan.left_out.push_back(each.path + ": is no regular file");
+      if (!fs::is_directory(link)) scan.left_out.push_back(each.path + ": is not a regular file");
       continue;  // a submodule's folder: its files are another repository's
     }
     if (!each.tracked && LooksSecret(absolute.filename().string())) {

@@ -64,7 +64,9 @@ Status RunInTree(core::Spec* spec, const CodeSync& sync, const std::string& here
       if (!IsBelow(word, folder) || word == folder) continue;
       if (!sync.applied().files.contains(word.substr(folder.size() + 1))) continue;
       std::string reason = "--sync: ";
-      reason.append(word).append(" would run the original; name it relative to ").append(folder);
+      reason.append(word)
+          .append(" would run the original code; name it relative to ")
+          .append(folder);
       return Error::Invalid(reason);
     }
   }

@@ -18,8 +18,8 @@ constexpr std::string_view kPlace = "<script type=\"application/json\" id=\"save
 }  // namespace
 
 const char* const kNoPage =
-    "this lockstep was built without its page, because esbuild or the page's packages were missing "
-    "then; tools/deps brings them";
+    "this lockstep was built without its page, because esbuild or the page's packages were "
+    "missing; install them with tools/deps and build again";
 
 std::optional<PageFile> EmbeddedPage() {
   if (EmbeddedHtml().empty()) return std::nullopt;
@@ -41,14 +41,14 @@ Result<std::string> Decompress(std::string_view gzip) {
     text.append(block.data(), block.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  if (state != Z_STREAM_END) return Error::Invalid("no whole file of gzip");
+  if (state != Z_STREAM_END) return Error::Invalid("not a complete gzip file");
   return text;
 }
 
 std::string Compress(std::string_view text) {
   z_stream stream{};
   if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw std::runtime_error("zlib cannot begin: no memory is left");
+    throw std::runtime_error("zlib cannot begin: out of memory");
   }
   std::string gzip(deflateBound(&stream, text.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));

@@ -85,8 +85,9 @@ void Send(HttpResponder respond, bool gzip, Result<std::string> json) {
     response.headers.emplace_back("Content-Encoding", "gzip");
   }
   if (response.body.size() > kMostOfAnswer) {
-    return respond.Send(Refuse(
-        503, "the answer is too large for a page; `lockstep ui REPORT.json --html FILE` has it"));
+    return respond.Send(Refuse(503,
+                               "the answer is too large for this page; `lockstep ui "
+                               "REPORT.json --html FILE` writes it"));
   }
   respond.Send(std::move(response));
 }
@@ -165,7 +166,7 @@ void PageServer::Serve(const HttpRequest& request, HttpResponder respond) {
     return respond.Send(Refuse(refusal.status, refusal.reason));
   }
   if (request.method != "GET" && request.method != "HEAD") {
-    return respond.Send(Refuse(405, "there is only GET here"));
+    return respond.Send(Refuse(405, "only GET is supported"));
   }
   if (request.path == "/") return ServeHtml(request, std::move(respond));
   if (!Knows(request)) {
@@ -214,7 +215,7 @@ void PageServer::ServeData(const HttpRequest& request, HttpResponder respond) {
   if (request.path == "/api/topology" && handlers_.topology) {
     return Send(std::move(respond), gzip, handlers_.topology(machine->value_or(0)));
   }
-  respond.Send(Refuse(404, "there is no such path here"));
+  respond.Send(Refuse(404, "there is no such path"));
 }
 
 void PageServer::ServeView(const HttpRequest& request, HttpResponder respond) {

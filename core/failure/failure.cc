@@ -95,19 +95,19 @@ FailureDecision Fail(Cause cause, const Failure& failure, std::string reason) {
 
 std::string WhatAlwaysFails(const Failure& failure) {
   if (failure.cause == Cause::kConfiguration) {
-    return "the job cannot run as it is written; correct it, for a restart would end the same way";
+    return "the job cannot run as it is written; correct it: a restart would end the same way";
   }
-  return "correct spec.command, spec.workingDir or the image, for a restart would end the same way";
+  return "correct spec.command, spec.workingDir or the image: a restart would end the same way";
 }
 
 std::string WhyDefaultRule(const Failure& failure) {
   if (failure.exit_code == kExitUsage) {
-    return "exit code 2 says that the program can't work as it was started (a wrong option, or a "
-           "file or library that is missing: its last lines say which), so the job is not "
+    return "exit code 2 means that the program can't work as it was started (a wrong option, or a "
+           "missing file or library: its last lines name it), so the job is not "
            "restarted; to restart on it, add the rule {exitCodes: [2], action: Restart}";
   }
   return "exit code " + Number(failure.exit_code) +
-         " says that the command was not found or cannot be executed; correct spec.command or the "
+         " means that the command was not found or cannot be executed; correct spec.command or the "
          "image";
 }
 
@@ -123,7 +123,7 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
       return Fail(Cause::kRestartsExhausted, failure,
                   Number(context.machine_failures_used) +
                       (context.machine_failures_used == 1 ? " machine" : " machines") +
-                      " failed and spec.failurePolicy.maxMachineReplacements is " +
+                      " failed, and spec.failurePolicy.maxMachineReplacements is " +
                       Number(policy.max_machine_replacements));
     }
   } else if (context.application_failures_used + 1 > policy.max_restarts) {

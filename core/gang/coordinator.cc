@@ -69,11 +69,11 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
     if (prepared.later != 0) {
       LeaveTo(prepared.later, "has begun generations already");
     } else if (prepared.taken != 0) {
-      Log("other jobs have the numbers up to " + std::to_string(prepared.taken));
+      Log("other jobs used the numbers up to " + std::to_string(prepared.taken));
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
     } else if (prepared.hopeless) {
-      persist_problem_ = "the job ends, as the folder can't be used";
+      persist_problem_ = "the job ends, because the folder cannot be used";
       FailAsMisconfigured(now, 0, prepared.error);
     } else if (!prepared.error.empty()) {
       CouldNotPrepare(now, prepared.error);
@@ -103,7 +103,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
                           " are not machine 0 and some of " + std::to_string(roster_.size()));
   }
   if (some_members && !config_.elastic && desired.members.size() < roster_.size()) {
-    return Error::Invalid("generations of this job are made of all machines");
+    return Error::Invalid("every generation of this job needs all machines");
   }
   desired_epoch_ = desired.epoch;
   desired_observed_ = desired.observed_generation;
@@ -234,7 +234,8 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
     // an etcd that was restored. Of the first one's death the operator knows nothing.
     Hello another = hello;
     another.predecessor_dead = false;
-    Replace(now, slot, another, "another agent has its attempt, " + std::to_string(slot.attempt));
+    Replace(now, slot, another,
+            "another agent has the same attempt, " + std::to_string(slot.attempt));
   }
   if (slot.confirmed_dead) {
     // What was seen to end cannot come back; whoever this is, it is not trusted with a rank.

@@ -103,7 +103,7 @@ void Coordinator::AdoptMembers() {
                        phase_ == CoordinatorPhase::kPreparing;
   if (!between || wanted_.empty() || wanted_ == roster_.members()) return;
   if (phase_ == CoordinatorPhase::kPreparing) Wait();
-  Log("generations are made of machines " + wanted_.ToString() + " now");
+  Log("generations now have machines " + wanted_.ToString());
   roster_.SetMembers(wanted_);
   lease_.Count(wanted_);
   ++version_;
@@ -359,7 +359,7 @@ void Coordinator::ReplaceStraggler() {
   roster_[straggler->machine].straggles = true;
   ++version_;
   Log("machine " + std::to_string(straggler->machine) +
-      " is to be replaced: the others wait for it, and there is a checkpoint now");
+      " is to be replaced: the others wait for it, and there is a new checkpoint");
 }
 
 void Coordinator::RefuseCommits(const std::string& reason) {
@@ -722,7 +722,7 @@ std::string Coordinator::Reason() const {
   }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
-      if (wanted_.empty()) return "waiting to be told which machines take part";
+      if (wanted_.empty()) return "waiting for the operator to name the machines that take part";
       const std::string missing = roster_.Missing();
       if (missing.empty() && preflight_ && preflight_->measuring()) {
         return "preflight: machines are measured before ranks run";
@@ -752,7 +752,7 @@ std::string Coordinator::Reason() const {
     case CoordinatorPhase::kPreparing:
       if (!preparation_is_slow_) return last_decision_;
       if (port_search_ && !port_search_->awaited.empty())
-        return "waiting until every machine has said which ports are free there";
+        return "waiting until every machine has reported its free ports";
       if (prepared_) return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +
              ": its file system has not answered for " +

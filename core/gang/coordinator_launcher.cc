@@ -19,7 +19,7 @@ void Coordinator::Handle(Time, Slot& slot, const Run& run) {
     problem = "its generation has ended";
   } else if (!config_.launcher() || slot.machine != 0 || run.machine == 0 ||
              run.machine >= roster_.size()) {
-    problem = "only the launcher on machine 0 may run something on another machine of its job";
+    problem = "only the launcher on machine 0 may run commands on another machine of its job";
   } else if (runs_.size() >= kMostRuns) {
     problem = "too many commands of the launcher have not ended yet";
   }
@@ -63,7 +63,7 @@ void Coordinator::OnMpiWorld(int64_t size, int64_t wanted) {
 
 std::string Coordinator::SmallerWorld() const {
   if (const std::optional<uint32_t> machine = NeverAsked()) {
-    return "never ran anything on machine " + std::to_string(*machine);
+    return "ran no command on machine " + std::to_string(*machine);
   }
   if (mpi_world_ == 0 || mpi_world_ >= mpi_wanted_) return "";
   return "its ranks were " + std::to_string(mpi_world_) + " and not " + std::to_string(mpi_wanted_);
@@ -75,9 +75,9 @@ void Coordinator::FailAsSmaller(Time now, const std::string& how) {
   failure.cause = Cause::kConfiguration;
   failure.machine = static_cast<int>(NeverAsked().value_or(0));
   failure.message =
-      "the launcher on machine 0 ended well, but " + how +
-      ": its world was smaller than the job. Most often the command says so (-np, --host, "
-      "--hostfile or --map-by of its own): drop these, or name as many processes as the job has";
+      "the launcher on machine 0 exited with 0, but " + how +
+      ": its world was smaller than the job. Most often the command limits it (its own -np, "
+      "--host, --hostfile or --map-by): remove these, or name as many processes as the job has";
   FailAsMisconfigured(now, failure.machine, failure.message);
 }
 

@@ -175,7 +175,7 @@ void Coordinator::SayWhatIsLost(CheckpointId from, bool in_memory) {
     if (!machines.contains(machine)) lost += (lost.empty() ? "" : ", ") + std::to_string(machine);
   }
   last_decision_ = "checkpoint " + newest.name + " in memory is lost with machine " + lost +
-                   ", whose part no machine holds a copy of; resuming from " +
+                   ", because no machine holds a copy of its part; resuming from " +
                    (in_memory                   ? "an older one in memory"
                     : prepared_->resume.empty() ? "the beginning"
                                                 : prepared_->resume);
@@ -302,13 +302,13 @@ void Coordinator::SayWhatIsUnwritten() {
   if (const CheckpointId id = NewestInMemory(WithinReach(), unusable_, {});
       !on_volume_.exists() && id.exists()) {
     granted_ = {id, 0, NameInMemory(id)};
-    persist_problem_ = "machine 0 was replaced, and has begun no generation since";
+    persist_problem_ = "machine 0 was replaced and has not begun a generation since";
   }
   if (!unwritten_.empty() || granted_.id <= in_folder_) return;
   const bool whole = NewestInMemory(WithinReach(), unusable_, {}) >= granted_.id;
   unwritten_ = "checkpoint " + granted_.name + " in memory was not written to " +
                config_.checkpoint_path + ": " +
-               (whole ? persist_problem_ : "not every machine's part of it is there any more");
+               (whole ? persist_problem_ : "a machine's part of it is gone");
   Log(unwritten_);
   ++version_;
 }

@@ -71,11 +71,10 @@ void Coordinator::Handle(Time now, Slot& slot, const PortsTried& tried) {
   if (!awaited) return;
   if (port_search_->awaited.erase(slot.machine) == 0 || tried.taken == 0) return;
   if (++port_search_->tries < kMostPortTries) return FindOtherPorts();
-  CouldNotPrepare(now, "no " + std::to_string(PortsOnAMachine()) +
-                           " ports in a row are free on every machine; the last that was found "
-                           "taken is port " +
-                           std::to_string(tried.taken) + " of machine " +
-                           std::to_string(slot.machine));
+  CouldNotPrepare(now,
+                  "no " + std::to_string(PortsOnAMachine()) +
+                      " ports in a row are free on every machine; the last one in use was port " +
+                      std::to_string(tried.taken) + " of machine " + std::to_string(slot.machine));
 }
 
 }  // namespace lockstep::core

@@ -27,7 +27,7 @@ bool Coordinator::PassedPreflight(Time now) {
   for (SlowMachine& slow : preflight_->TakeFound()) {
     Slot& slot = roster_[slow.machine];
     Log("preflight: machine " + std::to_string(slow.machine) + " is slow, and " +
-        (slow.replaced ? "to be replaced: " : "the job goes on with it: ") + slow.because);
+        (slow.replaced ? "to be replaced: " : "the job continues with it: ") + slow.because);
     slot.replace |= slow.replaced;
     if (slow.replaced) slot.slow = std::move(slow.because);
     ++version_;

@@ -29,7 +29,7 @@ Termination FromExitCode(const AgentEnd& end, const GangStatus* last, uint32_t m
   if (current && last->generation > told.generation) told.generation = last->generation;
   told.reason = "the agent of machine " + std::to_string(end.machine) + " exited with code " +
                 std::to_string(told.exit_code) +
-                " and left no message: look whether its file system is full";
+                " and left no message: check whether its file system is full";
   if (told.exit_code == kExitSuccess) return told;
   told.failure.cause = told.exit_code == kExitHang ? Cause::kHang : Cause::kProcessExit;
   told.failure.message = "the job failed, and which rank failed first is not known";

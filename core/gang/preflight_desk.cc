@@ -161,10 +161,10 @@ void PreflightDesk::Find(uint32_t machine, std::string because, bool below_least
   slow.replaced = replaced_ < kMostSlowReplaced && (machine != 0 || slow.attempt == 1);
   if (slow.replaced) ++replaced_;
   if (!slow.replaced && below_least && failure_.empty()) {
-    failure_ = "machine " + std::to_string(machine) +
-               " is slower than spec.preflight allows, and so were others that took the place of "
-               "slow ones: " +
-               slow.because;
+    failure_ =
+        "machine " + std::to_string(machine) +
+        " is slower than spec.preflight allows, and so were the replacements of slow machines: " +
+        slow.because;
   }
   if (slow.because.size() > kMaxSlowReason) slow.because.resize(kMaxSlowReason);
   if (slow_.size() == kMaxSlowMachines) slow_.erase(slow_.begin());

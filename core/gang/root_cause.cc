@@ -37,8 +37,8 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     case Cause::kConfiguration:
       // Of an agent that answers its MPI.
       return who +
-             " ended well and never began MPI through its agent, so it was a world of its own: "
-             "write mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
+             " exited with 0 and never began MPI through its agent, so it was its own world: write "
+             "mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
     case Cause::kNone:
     case Cause::kProcessExit:
     case Cause::kEarlyCrash:
@@ -108,11 +108,10 @@ Failure FromDeaths(const std::vector<Candidate>& candidates, const ProcessNames&
   Failure root = first->death;
   root.message = Describe(root, names);
   if (const Candidate* rival = Rival(*first, candidates)) {
-    root.message += Close(*rival, *first) ? "; at the same time, as far as clocks can tell, "
-                                          : "; noticed before it: ";
+    root.message += Close(*rival, *first) ? "; at about the same time, " : "; noticed before it: ";
     root.message += Describe(rival->death, names);
     if (LossOf(rival->death) > LossOf(root))
-      root.message += ", whose last words are of a lost peer";
+      root.message += ", whose last words report a lost peer";
   }
   return root;
 }
@@ -204,7 +203,7 @@ Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names)
         *lapsed, Cause::kLeaseExpired,
         told != lapsed->deaths.end()
             ? "the lease ended" + on + told->stderr_tail
-            : "the lease ran out" + on + "some machine was silent for too long, yet all came back");
+            : "the lease ran out" + on + "a machine was silent for too long, but all came back");
   }
   Failure unknown;
   unknown.cause = Cause::kLeaseExpired;

@@ -20,7 +20,7 @@ struct AsText<GangPhase> {
   static Result<GangPhase> Parse(std::string_view text) {
     if (const auto phase = ParseEnum<CoordinatorPhase>(text)) return GangPhase(*phase);
     if (const auto phase = ParseEnum<MemberPhase>(text)) return GangPhase(*phase);
-    return Error::Invalid("is no phase that is known here");
+    return Error::Invalid("is not a known phase");
   }
 };
 

@@ -184,14 +184,14 @@ std::string StragglerFinder::Because(uint32_t place) const {
   }
   std::string because;
   if (seconds > 0 && throttled / seconds >= kThrottled) {
-    because = "its CPU limit holds it for " + Percent(throttled / seconds) + " of the time";
+    because = "its CPU limit throttled it for " + Percent(throttled / seconds) + " of the time";
   }
   if (2 * held_back >= rounds_.size()) {
     because += (because.empty() ? "" : "; ") + gpu.InWords();
   }
   if (processes_ < 2) return because;
   if (!because.empty()) because += "; ";
-  return because + (Median(std::move(spread)) < kWell ? "its ranks are alike"
+  return because + (Median(std::move(spread)) < kWell ? "its ranks are equally slow"
                                                       : "its ranks differ among themselves");
 }
 

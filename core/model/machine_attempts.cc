@@ -94,7 +94,7 @@ Result<MachineAttempts> MachineAttempts::FromRanges(const std::vector<AttemptRan
       }
       for (int machine = machines->first; machine <= machines->second; ++machine) {
         if (attempts.Of(machine) != 0) {
-          return Error::Invalid("machine " + std::to_string(machine) + " stands there twice");
+          return Error::Invalid("machine " + std::to_string(machine) + " appears twice");
         }
         attempts.Set(machine, range.attempt);
       }

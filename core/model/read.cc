@@ -21,12 +21,12 @@ constexpr std::array<ForeignName, 7> kForeignNames = {{
      "total: divide it by numMachines"},
     {"nprocpernode", "write processesPerMachine"},
     {"nnodes", "write numMachines"},
-    {"machinerank", "remove it: every machine is given its rank at each start"},
+    {"machinerank", "remove it: Lockstep gives every machine its rank at each start"},
     {"mainprocessip", "remove it: the machines find each other, and MASTER_ADDR is set"},
     {"mainprocessport", "remove it: the machines find each other, and MASTER_PORT is set"},
     {"mixedprecision",
-     "write it into spec.env, as in {name: ACCELERATE_MIXED_PRECISION, value: bf16}; of the "
-     "built-in trainer it is spec.trainer.precision"},
+     "write it into spec.env, as in {name: ACCELERATE_MIXED_PRECISION, value: bf16}; for the "
+     "built-in trainer write spec.trainer.precision"},
 }};
 
 std::string InsteadOf(std::string_view name) {

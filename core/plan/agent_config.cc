@@ -166,11 +166,11 @@ void CheckTogether(const AgentConfig& config, Problems& problems) {
     return;
   }
   if (config.attempts[config.machine] != config.attempt) {
-    problems.Add("attempts", "says that machine " + std::to_string(config.machine) +
-                                 " is of another attempt than this one");
+    problems.Add("attempts", "lists machine " + std::to_string(config.machine) +
+                                 " with another attempt than this agent's");
   }
   if (*std::max_element(config.attempts.begin(), config.attempts.end()) > config.epoch) {
-    problems.Add("epoch", "must be at least every one of attempts");
+    problems.Add("epoch", "must be at least the highest of attempts");
   }
 }
 

@@ -208,7 +208,7 @@ std::string InPlaceOf(const std::string& launcher) {
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +
          ": Lockstep starts every rank of all machines, where " + launcher +
-         " would run a training of its own on each machine" + line + mpi;
+         " would run a separate training on each machine" + line + mpi;
 }
 
 std::vector<std::string_view> LauncherNames() {

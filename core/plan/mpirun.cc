@@ -87,7 +87,7 @@ std::string OtherHosts(const std::string& hosts, const TrainingJob& job) {
     if (NamesMachine(hosts, HostName(job.metadata.name, machine))) continue;
     return "leave the list of hosts out of mpirun's options: it does not name machine " +
            Number(machine) + " (" + HostName(job.metadata.name, machine) +
-           "), and Lockstep tells mpirun all machines of the job by itself";
+           "), and Lockstep itself gives mpirun all machines of the job";
   }
   return "";
 }

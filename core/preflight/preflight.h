@@ -106,7 +106,7 @@ enum class PreflightState : uint8_t {
   kWaiting,    // for machines
   kMeasuring,  // ranks wait for it
   kPassed,     // no machine is slow
-  kSlow,       // some are, and the job goes on with them
+  kSlow,       // some are, and the job continues with them
 };
 template <>
 inline constexpr auto kEnumNames<PreflightState> =
@@ -120,7 +120,7 @@ struct SlowMachine {
   uint32_t machine = 0;
   uint32_t attempt = 0;
   std::string because;
-  bool replaced = false;  // another attempt takes its place; else the job goes on with it
+  bool replaced = false;  // another attempt takes its place; else the job continues with it
 
   friend bool operator==(const SlowMachine&, const SlowMachine&) = default;
 };

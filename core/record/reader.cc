@@ -255,7 +255,7 @@ bool ReaderState::IsListOf(const Node& node, size_t most) {
 void ReaderState::Missing(const Node& node) { Wrong(node, "is missing", false); }
 
 void ReaderState::NoValue(const Node& node) {
-  Add(node.position(), "", "has no value and counts as absent; remove the line, or write one",
+  Add(node.position(), "", "has no value and counts as absent; remove the line, or write a value",
       Severity::kWarning);
 }
 
@@ -318,7 +318,7 @@ Result<Node> ParseProgramJson(std::string_view json, size_t most, const std::str
   Document document = ReadJson(json, Places::kUntold);
   if (!document.root) {
     return Error::Invalid(
-        where + (document.problems.empty() ? "this is no JSON" : document.problems[0].message));
+        where + (document.problems.empty() ? "this is not JSON" : document.problems[0].message));
   }
   return *std::move(document.root);
 }

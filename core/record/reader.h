@@ -215,7 +215,7 @@ class RecordReader : public ReaderState {
   template <typename T>
   void ReadItem(const Node& node, T& value) {
     if (!node.IsNull()) return ReadValue(node, value);
-    Wrong(node, "has no value; remove it, or write one", false);
+    Wrong(node, "has no value; remove it, or write a value", false);
   }
 
   template <typename T, typename Read>
@@ -273,7 +273,7 @@ class RecordReader : public ReaderState {
     for (const NodeMember& member : node.members()) {
       const Scope scope(*this, member.key);
       const std::optional<Key> key = ParseEnum<Key>(member.key);
-      if (!key) return Wrong(node, "is no name that is known here", false);
+      if (!key) return Wrong(node, "is not a known name", false);
       ReadValue(member.value, value[*key]);
     }
   }

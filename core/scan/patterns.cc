@@ -189,8 +189,9 @@ Result<CompiledPattern> CompileUserPattern(const std::string& text) {
   CompiledPattern pattern;
   pattern.regex = std::make_unique<re2::RE2>(text, options);
   if (!pattern.regex->ok()) {
-    return Error::Invalid("is no regular expression (https://github.com/google/re2/wiki/Syntax): " +
-                          pattern.regex->error());
+    return Error::Invalid(
+        "is not a regular expression (https://github.com/google/re2/wiki/Syntax): " +
+        pattern.regex->error());
   }
   for (const auto& [name, number] : pattern.regex->NamedCapturingGroups()) {
     if (name != "step" && name != "total" && name != "epoch" && name != "epochs" &&

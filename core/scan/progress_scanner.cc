@@ -348,7 +348,7 @@ void ProgressScanner::OnEvaluation(std::string_view line) {
   const bool training = last_bar_ == first_bar_ && last_bar_->has_loss;
   if (training || (last_bar_ == first_bar_ && source_ != nullptr && source_ != first_bar_)) return;
   if (last_bar_ == first_bar_) first_bar_ = nullptr;
-  LeaveOut(*last_bar_, "the figures printed after it are those of an evaluation");
+  LeaveOut(*last_bar_, "the figures after it belong to an evaluation");
 }
 
 void ProgressScanner::LeaveOut(Series& series, std::string why) {
@@ -413,7 +413,7 @@ void ProgressScanner::TakeReading(LineReading reading, std::string_view line, bo
   }
   if (!reading.epoch && TakesLineEpoch(reading.shape->kind)) {
     if (reading.shape->kind == ShapeKind::kKeras && !line_epoch_) {
-      return Note(reading, line, "no line \"Epoch 1/3\" stands before it");
+      return Note(reading, line, "no line \"Epoch 1/3\" is before it");
     }
     reading.epoch = line_epoch_;
     reading.epochs = line_epochs_;
@@ -437,7 +437,7 @@ void ProgressScanner::DropPending() {
   if (dropped.counted != nullptr) return;
   const bool loss = dropped.reading.shape->beside == Beside::kLoss;
   Note(dropped.reading, dropped.line,
-       loss ? "no loss stands beside the count" : "no figure of training stands beside the count");
+       loss ? "no loss is beside the count" : "no figure of training is beside the count");
 }
 
 ProgressScanner::Series* ProgressScanner::Open(const std::string& key, const LineReading& reading,

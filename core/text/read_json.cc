@@ -107,7 +107,7 @@ class JsonTree {
       problems_.push_back({.path = value,
                            .line = parent.key_position.line,
                            .column = parent.key_position.column,
-                           .message = "this key stands here twice; remove one of them"});
+                           .message = "this key appears twice; remove one of them"});
       parent.key = {};
       parent.is_duplicate = true;
     }
@@ -120,7 +120,7 @@ class JsonTree {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     const size_t start = message.find("] ");
     if (start != std::string::npos) message.erase(0, start + 2);
-    return Refuse(lines_.At(offset > 0 ? offset - 1 : 0), "this is no JSON: " + message);
+    return Refuse(lines_.At(offset > 0 ? offset - 1 : 0), "this is not JSON: " + message);
   }
 
   std::optional<Node> TakeRoot() { return std::move(root_); }

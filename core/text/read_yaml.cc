@@ -41,7 +41,7 @@ class YamlTree : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end()) {
-      throw Refused(At(mark), "this alias stands inside what it names; write the value out");
+      throw Refused(At(mark), "this alias is inside the value that it names; write the value out");
     }
     Node copy = target->second;
     copy.set_position(At(mark));
@@ -165,7 +165,7 @@ class YamlTree : public YAML::EventHandler {
         problems_.push_back({.path = parent.key,
                              .line = parent.key_position.line,
                              .column = parent.key_position.column,
-                             .message = "this key stands here twice; remove one of them"});
+                             .message = "this key appears twice; remove one of them"});
         return;
       }
       if (merges) return Merge(parent, std::move(node));
@@ -215,7 +215,7 @@ Problem NotYaml(Position position, std::string message) {
 
 // yaml-cpp's message, without its prefix "yaml-cpp: error at line ...".
 Problem FromException(const YAML::Exception& e) {
-  return NotYaml(At(e.mark), "this is no YAML: " + e.msg);
+  return NotYaml(At(e.mark), "this is not YAML: " + e.msg);
 }
 
 Document ParseDocuments(std::string_view text) {
@@ -229,7 +229,7 @@ Document ParseDocuments(std::string_view text) {
     // yaml-cpp takes a sign that begins nothing (",") for an empty document, and never passes it.
     const Position here = builder.document();
     if (here.line == last.line && here.column == last.column) {
-      throw Refused(here, "this is no YAML: nothing can begin with what stands here");
+      throw Refused(here, "this is not YAML: no value can begin like this");
     }
     last = here;
     for (Problem& problem : builder.TakeProblems()) document.problems.push_back(std::move(problem));
@@ -261,7 +261,7 @@ Document ReadYaml(std::string_view text) {
   } catch (const YAML::Exception& e) {
     document.problems.push_back(FromException(e));
   } catch (const std::exception& e) {
-    document.problems.push_back(NotYaml({}, std::string("this is no YAML: ") + e.what()));
+    document.problems.push_back(NotYaml({}, std::string("this is not YAML: ") + e.what()));
   }
   if (!document.root && document.problems.empty()) {
     document.problems.push_back(NotYaml({}, "the file is empty; write a TrainingJob"));

@@ -80,14 +80,14 @@ std::optional<Problem> CheckText(std::string_view text) {
     if (length == 0) {
       return Problem{.line = position.line,
                      .column = position.column,
-                     .message = "this is no UTF-8; save the file as UTF-8"};
+                     .message = "this is not UTF-8; save the file as UTF-8"};
     }
     const auto c = static_cast<unsigned char>(text[i]);
     if ((c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) {
       return Problem{.line = position.line,
                      .column = position.column,
                      .message =
-                         "control characters can't stand here; write them as escapes in "
+                         "control characters are not allowed here; write them as escapes in "
                          "double quotes"};
     }
     i += length;

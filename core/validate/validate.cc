@@ -104,7 +104,7 @@ void ValidateLauncher(Validator& validator, const Spec& spec) {
   const std::string launcher = LauncherOf(whole);
   if (launcher.empty() || spec.launch == Launch::kPerMachine) return;
   validator.Error("spec.command",
-                  "set launch: PerMachine, or drop the launcher: under PerProcess each of the " +
+                  "set launch: PerMachine, or remove the launcher: with PerProcess each of the " +
                       std::to_string(spec.processes_per_machine) + " processes would be a " +
                       launcher + " that starts processesPerMachine more",
                   launcher);
@@ -124,7 +124,7 @@ void ValidateServices(Validator& validator) {
   if (horovod && WorldSize(spec) > kMostHorovodRanks) {
     validator.Error("spec.numMachines",
                     "makes more than " + std::to_string(kMostHorovodRanks) +
-                        " processes, which is as many as the rendezvous of Horovod takes");
+                        " processes, which is the most that Horovod's rendezvous supports");
   }
 }
 
@@ -137,22 +137,22 @@ void ValidateCommand(Validator& validator) {
     if (StartsFromMachine0(spec)) {
       validator.Error("spec.framework",
                       "Mpi needs spec.command, as in [mpirun, python, train.py]; the built-in "
-                      "trainer is no program of MPI");
+                      "trainer does not use MPI");
     } else if (spec.launch == Launch::kPerMachine) {
       validator.Error("spec.launch",
-                      "needs spec.command; the built-in trainer is one program a process");
+                      "needs spec.command; the built-in trainer runs once for each process");
     }
     if (!spec.trainer) {
       validator.Error("spec.command",
                       "is missing; write the command of each process, as in [python, train.py], or "
-                      "spec.trainer, for the built-in one");
+                      "spec.trainer for the built-in trainer");
     }
     return;
   }
   if (spec.trainer) {
-    validator.Error("spec.trainer",
-                    "stands beside spec.command; keep one of them: the trainer is what "
-                    "runs when no command is named");
+    validator.Error(
+        "spec.trainer",
+        "cannot be beside spec.command; keep one of them: the trainer runs if there is no command");
   }
   if (spec.command[0].empty()) {
     validator.Error("spec.command[0]", "must name a program, as in [python, train.py]");
@@ -173,20 +173,20 @@ void ValidateTensorFlow(Validator& validator) {
   }
   if (WorldSize(spec) > kMostTensorFlowWorkers) {
     validator.Error("spec.numMachines",
-                    "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
+                    "makes more than 2048 workers, and TensorFlow's TF_CONFIG lists all of them",
                     std::to_string(WorldSize(spec)) + " workers");
   }
   if (spec.num_machines > kMostTensorFlowMachines) {
     validator.Error("spec.numMachines",
-                    "must be at most 1024 with framework: TensorFlow, whose workers are told the "
-                    "ports of all machines");
+                    "must be at most 1024 with framework: TensorFlow, whose workers get the ports "
+                    "of all machines");
   }
   const bool shares_gpus = spec.processes_per_machine > 1 && AsksForGpus(spec) &&
                            spec.topology.gpu_visibility != GpuVisibility::kIsolated;
   if (shares_gpus) {
     validator.Warn("spec.topology.gpuVisibility",
                    "write Isolated: each process of TensorFlow takes the memory of every GPU that "
-                   "it sees, so the machine's second one would find none");
+                   "it sees, so a second process would find none");
   }
 }
 
@@ -221,7 +221,7 @@ void ValidateEnv(Validator& validator) {
     const std::string path = "spec.env[" + std::to_string(i) + "]";
     ValidateEnvVar(validator, path, spec.env[i]);
     if (!seen.insert(spec.env[i].name).second) {
-      validator.Error(path, spec.env[i].name + " stands here twice; keep one of them");
+      validator.Error(path, spec.env[i].name + " appears twice; keep one of them");
     }
   }
   if (validator.local() && !spec.env_from.empty()) {
@@ -319,12 +319,12 @@ void ValidateCheckpoint(Validator& validator) {
   const std::string& resume = checkpoint.resume;
   if (checkpoint.path.empty() && resume.find('/') != std::string::npos) {
     validator.Error("spec.checkpoint.path",
-                    "is missing beside the checkpoint that resume names; write the folder of this "
-                    "job's own, as in /checkpoints");
+                    "is missing beside the checkpoint that resume names; write this job's own "
+                    "folder, as in /checkpoints");
   }
   if (resume != "Auto" && resume != "Never" && resume.find('/') == std::string::npos) {
     validator.Error("spec.checkpoint.resume",
-                    "must be Auto, Never or a path with a / in it, as in ./" +
+                    "must be Auto, Never or a path that contains a /, as in ./" +
                         (resume.empty() ? "checkpoint" : resume),
                     Quote(resume));
   }
@@ -396,8 +396,7 @@ void ValidateTimes(Validator& validator) {
 void ValidateCluster(Validator& validator) {
   const Spec& spec = validator.job.spec;
   if (validator.local() && spec.suspend) {
-    validator.Error("spec.suspend",
-                    "a job that is suspended can't run; write false, or remove the line");
+    validator.Error("spec.suspend", "a suspended job cannot run; write false, or remove the line");
   }
   if (!spec.priority_class_name.empty() && !IsDnsSubdomain(spec.priority_class_name)) {
     validator.Error("spec.priorityClassName", "must be the name of a PriorityClass",

@@ -25,8 +25,8 @@ void ValidateSizes(Validator& validator, const Spec& spec) {
   }
   if (std::ranges::any_of(sizes, [&](int32_t size) { return !DealsOutBatch(spec, size); })) {
     validator.Error(kElastic + ".sizes",
-                    "must be numbers of machines to whose processes spec.trainer.globalBatchSize "
-                    "can be dealt out evenly, in micro batches");
+                    "must be numbers of machines among whose processes "
+                    "spec.trainer.globalBatchSize divides evenly, in micro-batches");
   }
 }
 
@@ -45,17 +45,18 @@ void ValidateCompany(Validator& validator, const Spec& spec) {
   }
   if (spec.checkpoint.memory.size) {
     validator.Error("spec.checkpoint.memory.size",
-                    "must be absent with spec.elastic: a checkpoint in memory is lost with a part");
+                    "must be absent with spec.elastic: a checkpoint in memory is lost if a "
+                    "machine's part is lost");
   }
   if (spec.preflight.enabled) {
     validator.Error("spec.preflight.enabled",
-                    "must be false with spec.elastic, which would run without a slow machine's "
-                    "successor");
+                    "must be false with spec.elastic, because the gang would continue without the "
+                    "replacement of a slow machine");
   }
   if (spec.trainer &&
       std::max(spec.trainer->parallel.pipeline, spec.trainer->parallel.tensor) > 1) {
     validator.Error("spec.trainer.parallel",
-                    "must be 1 with spec.elastic: a lost machine takes a part of the model along");
+                    "must be 1 with spec.elastic: a lost machine loses a part of the model");
   }
   if (spec.trainer && spec.trainer->recovery == Recovery::kInPlace) {
     validator.Error("spec.trainer.recovery",
@@ -65,7 +66,7 @@ void ValidateCompany(Validator& validator, const Spec& spec) {
   if (spec.checkpoint.path.empty()) {
     validator.Warn("spec.checkpoint.path",
                    "is missing: without checkpoints every change of spec.elastic's size begins at "
-                   "the first step, and there is none at which the gang would grow");
+                   "the first step, and the gang never grows");
   }
 }
 

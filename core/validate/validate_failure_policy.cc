@@ -12,15 +12,15 @@ void ValidateRule(Validator& validator, const std::string& path, const FailureRu
     validator.Error(path, "matches nothing; write exitCodes, signals or stderr");
   }
   if (!rule.exit_codes.empty() && !rule.signals.empty()) {
-    validator.Error(path,
-                    "matches nothing: no process ends with an exit code and of a signal; write two "
-                    "rules");
+    validator.Error(
+        path,
+        "matches nothing: no process ends with an exit code and by a signal; write two rules");
   }
   const RE2 regex(rule.stderr_regex, RE2::Quiet);
   if (!regex.ok()) {
-    validator.Error(
-        path + ".stderr",
-        "is no regular expression (https://github.com/google/re2/wiki/Syntax): " + regex.error());
+    validator.Error(path + ".stderr",
+                    "is not a regular expression (https://github.com/google/re2/wiki/Syntax): " +
+                        regex.error());
   }
 }
 

@@ -59,7 +59,8 @@ void ValidateMachineAmount(Validator& validator, const std::string& name, const 
   }
   const ResourcesPerProcess& each = validator.job.spec.resources_per_process;
   if (name.starts_with("hugepages-") && !each.cpu && !each.memory) {
-    validator.Error(path, "needs " + kPerProcess + ".memory or cpu: no pod has huge pages alone");
+    validator.Error(
+        path, "needs " + kPerProcess + ".memory or cpu: a pod cannot request huge pages only");
   }
 }
 
@@ -74,8 +75,8 @@ void ValidateGuaranteed(Validator& validator, const Spec& spec) {
   if (spec.topology.policy != TopologyPolicy::kRequired || validator.local()) return;
   const ResourcesPerProcess& each = spec.resources_per_process;
   const std::string cores =
-      "topology.policy Required needs whole CPUs for each process, as in 12: kubelet gives others "
-      "no cores of their own";
+      "topology.policy Required needs whole CPUs for each process, as in 12: kubelet gives only "
+      "such containers their own cores";
   if (!each.cpu) {
     validator.Error(kPerProcess + ".cpu", "is missing; " + cores);
   } else if (!each.cpu->IsWhole()) {
@@ -84,7 +85,7 @@ void ValidateGuaranteed(Validator& validator, const Spec& spec) {
   if (!each.memory) {
     validator.Error(kPerProcess + ".memory",
                     "is missing; topology.policy Required needs it, as in 110Gi: kubelet gives "
-                    "cores of their own to Guaranteed pods alone");
+                    "their own cores only to Guaranteed pods");
   }
 }
 

@@ -22,8 +22,8 @@ void ValidateTensorFlowRole(Validator& validator, const std::string& path, const
   const bool holds_state = role.name == kTensorFlowChief || role.name == kTensorFlowServer;
   if (holds_state && role.restart == RoleRestart::kAlone) {
     validator.Error(path + ".restart",
-                    "must be Gang for chief and ps: the training's variables and its steps are "
-                    "theirs, and end with them");
+                    "must be Gang for chief and ps: they hold the training's variables and steps, "
+                    "which are lost with them");
   }
   if (role.name == kTensorFlowChief && role.count > 1) {
     validator.Error(path + ".count", "must be 1: a cluster of TensorFlow has one chief",
@@ -45,7 +45,7 @@ void ValidateNames(Validator& validator) {
       ValidateTensorFlowRole(validator, path, role);
     }
     if (!seen.insert(role.name).second) {
-      validator.Error(path, "must have each name once: " + role.name + " stands here twice");
+      validator.Error(path, "must have each name once: " + role.name + " appears twice");
     }
   }
 }
@@ -56,23 +56,24 @@ void ValidateProgram(Validator& validator) {
   if (spec.framework == Framework::kMpi || spec.framework == Framework::kHorovod) {
     validator.Error("spec.roles", std::string("must be empty with framework: ") +
                                       ToString(spec.framework) +
-                                      ", whose processes are one world of equals");
+                                      ", because all of its processes have the same role");
   }
   if (spec.launch == Launch::kPerMachine) {
     validator.Error(
         "spec.roles",
-        "must be empty with launch: PerMachine, under which a launcher of yours numbers "
-        "the ranks");
+        "must be empty with launch: PerMachine, because your launcher numbers the ranks");
   }
   if (spec.trainer) {
-    validator.Error("spec.roles", "must be empty beside spec.trainer, whose ranks are equals");
+    validator.Error(
+        "spec.roles",
+        "must be empty beside spec.trainer, because all of its ranks have the same role");
   }
   const bool alone =
       std::ranges::find(spec.roles, RoleRestart::kAlone, &Role::restart) != spec.roles.end();
   if (alone && spec.checkpoint.memory.size) {
     validator.Error("spec.checkpoint.memory.size",
-                    "must be absent where a role has restart: Alone: a checkpoint in memory is one "
-                    "step of all ranks");
+                    "must be absent if a role has restart: Alone, because a checkpoint in memory "
+                    "is one step of all ranks");
   }
 }
 

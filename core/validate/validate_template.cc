@@ -52,7 +52,7 @@ void ValidateNames(Validator& validator, const Node& pod, std::string_view list)
     if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
     validator.Error(kTemplatePath + ".spec." + std::string(list),
                     "holds a name that begins with " + std::string(kOwnNamePrefix) +
-                        "; those are Lockstep's own",
+                        "; Lockstep reserves such names",
                     name->Describe());
   }
 }
@@ -69,7 +69,7 @@ void ValidateMounts(Validator& validator, const Node& pod, std::string_view list
       if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
       validator.Error(kTemplatePath + ".spec." + std::string(list),
                       "mounts a volume whose name begins with " + std::string(kOwnNamePrefix) +
-                          "; those are Lockstep's own, mount one of spec.template.spec.volumes",
+                          "; Lockstep reserves such names; mount one of spec.template.spec.volumes",
                       name->Describe());
     }
   }
@@ -119,7 +119,7 @@ void ValidateShortcuts(Validator& validator) {
   const Spec& spec = validator.job.spec;
   for (const DoubledShortcut& doubled : DoubledShortcuts(spec)) {
     validator.Error("spec." + doubled.field,
-                    "stands in the template's " + doubled.place + " too; keep one of them");
+                    "is also set in the template's " + doubled.place + "; keep one of them");
   }
   const Node* worker = WorkerContainer(spec);
   const Node* resources = worker == nullptr ? nullptr : worker->Find("resources");
@@ -150,8 +150,8 @@ void ValidateQuality(Validator& validator) {
   }
   if (pod->Find("resources") != nullptr) {
     validator.Error(kTemplatePath + ".spec.resources",
-                    "remove it: with the pod's own resources kubelet gives no container cores of "
-                    "its own, which topology.policy Required needs");
+                    "remove it: if the pod has resources, kubelet gives no container its own "
+                    "cores, which topology.policy Required needs");
   }
   for (const std::string_view list : {"containers", "initContainers"}) {
     const Node* containers = pod->Find(list);
@@ -181,8 +181,8 @@ void ValidateKueuesTopology(Validator& validator) {
   if (std::none_of(annotations->members().begin(), annotations->members().end(), asks)) return;
   if (validator.job.spec.elastic) {
     validator.Error("spec.elastic",
-                    "must be absent with Kueue's topology annotations: where a machine has no "
-                    "other node, Kueue takes the whole gang's");
+                    "must be absent with Kueue's topology annotations: if a machine has no other "
+                    "node, Kueue takes the nodes of the whole gang");
   }
   if (validator.job.spec.spare_machines > 0) {
     validator.Error("spec.spareMachines",

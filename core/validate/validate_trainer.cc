@@ -47,7 +47,8 @@ void ValidateBatch(Validator& validator, const Trainer& trainer) {
   if (trainer.global_batch_size % (world * micro) == 0) return;
   constexpr int64_t kShownWorlds = 64;
   const std::string worlds = ValidWorlds(trainer.global_batch_size, micro, kShownWorlds, ranks);
-  std::string message = "can't be dealt out evenly to " + std::to_string(processes) + " processes";
+  std::string message =
+      "cannot be divided evenly among " + std::to_string(processes) + " processes";
   if (ranks > 1) message += " in pipelines of " + std::to_string(ranks);
   if (trainer.micro_batch_size) message += " in micro batches of " + std::to_string(micro);
   message += "; write a multiple of " + std::to_string(world * micro);
@@ -131,18 +132,17 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
   }
   if (trainer.reduce == Reduce::kNccl && on_cpus) {
     validator.Error(kTrainerPath + ".reduce",
-                    "must be Tree or Ring on CPUs; Nccl is how NCCL adds up, between GPUs");
+                    "must be Tree or Ring on CPUs; Nccl is NCCL's sum, between GPUs");
   }
   if (!on_gpus) return;
   if (spec.resources_per_process.gpu_resource.starts_with("amd.com/")) {
-    validator.Error(
-        "spec.resourcesPerProcess.gpuResource",
-        "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; on "
-        "AMD's run a command of your own");
+    validator.Error("spec.resourcesPerProcess.gpuResource",
+                    "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; "
+                    "on AMD GPUs run your own command");
   }
   if (trainer.reduce == Reduce::kRing) {
     validator.Error(kTrainerPath + ".reduce",
-                    "must be Tree or Nccl on GPUs; Ring is how Gloo adds up, between CPUs");
+                    "must be Tree or Nccl on GPUs; Ring is Gloo's sum, between CPUs");
   }
   if (trainer.backend == Backend::kGloo) {
     validator.Error(kTrainerPath + ".backend",
@@ -169,7 +169,7 @@ void ValidateCut(Validator& validator, const Trainer& trainer, const Cut& cut) {
     validator.Error(cut.path, "must be 1 for mode Generate, whose ranks share the prompts", value);
   }
   if (trainer.sync == Sync::kParameterServer) {
-    validator.Error(cut.path, "must be 1 with a parameter server, which serves whole models",
+    validator.Error(cut.path, "must be 1 with a parameter server, because it serves whole models",
                     value);
   }
   if (trainer.reduce != Reduce::kTree) {
@@ -177,10 +177,9 @@ void ValidateCut(Validator& validator, const Trainer& trainer, const Cut& cut) {
                     value);
   }
   if (trainer.measure_scaling) {
-    validator.Error(cut.path,
-                    "must be 1 for measureScaling; a rank with a part of the model has no speed "
-                    "alone",
-                    value);
+    validator.Error(
+        cut.path, "must be 1 for measureScaling; a rank with a part of the model cannot run alone",
+        value);
   }
 }
 
@@ -227,7 +226,7 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
   const std::string path = parallel + ".tensorShards";
   const int32_t heads = SizesOf(trainer).heads;
   if (!std::has_single_bit(static_cast<uint32_t>(shards))) {
-    validator.Error(path, "must be a power of two, as shards add up as a tree",
+    validator.Error(path, "must be a power of two, because shards are summed as a tree",
                     std::to_string(shards));
   } else if (heads % shards != 0) {
     const int32_t most = heads & -heads;  // the largest power of two that divides it
@@ -247,12 +246,12 @@ void ValidateRecovery(Validator& validator, const Trainer& trainer) {
     validator.Error(path, "must be Restart for mode Generate, whose ranks hold no state");
   }
   if (trainer.sync == Sync::kParameterServer) {
-    validator.Error(path, "must be Restart with a parameter server, which holds what ranks lack");
+    validator.Error(path, "must be Restart with a parameter server, because ranks lack its state");
   }
   if (RanksOfPipeline(trainer.parallel) > 1) {
     validator.Error(path,
-                    "must be Restart where parallel.pipeline or tensor is above 1; a rank with a "
-                    "part of the model can't give the whole to another");
+                    "must be Restart if parallel.pipeline or tensor is above 1; a rank with a part "
+                    "of the model cannot give all of it to another");
   }
 }
 

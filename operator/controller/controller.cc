@@ -71,9 +71,9 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                  }}),
       jobs_(metrics),
       queue_wait_(AddHistogram(metrics, "lockstep_operator_queue_wait_seconds",
-                               "From a job's turn to its decision", ShortTimes())),
+                               "Time from a job's turn to its decision", ShortTimes())),
       reconcile_(AddHistogram(metrics, "lockstep_operator_reconcile_seconds",
-                              "From taking a job's snapshot to having its decision", ShortTimes())),
+                              "Time from a job's snapshot to its decision", ShortTimes())),
       queue_({.by_namespace = !options_.namespaces.empty()}),
       scopes_(options_.namespaces),
       claims_(options_.claimant),
@@ -232,13 +232,14 @@ void Controller::HeedClaims() {
   const std::map<std::string, std::string> before = std::exchange(others_, claims_.Others(now));
   for (const auto& [name_space, holder] : others_) {
     if (before.contains(name_space)) continue;
-    spdlog::info("namespace {} is left to {}, which holds Lease {}/{}", name_space, holder,
+    spdlog::info("namespace {} belongs to {}, which holds Lease {}/{}", name_space, holder,
                  name_space, kClaimLease);
     LetGo(name_space);
   }
   for (const auto& [name_space, holder] : before) {
     if (others_.contains(name_space)) continue;
-    spdlog::info("namespace {} is not {}'s any more: works on its jobs", name_space, holder);
+    spdlog::info("namespace {} no longer belongs to {}: this operator works on its jobs",
+                 name_space, holder);
     // Its jobs' caches may be of different age: each job is read first.
     caches_.jobs.ForEach([&](const kube::JobView& job) {
       if (job.meta.name_space != name_space) return;
@@ -360,7 +361,7 @@ void Controller::Work(const kube::Work& work) {
   if (record.uncertain || record.job_changed) return Refresh(key, record.uncertain);
   if (!record.uid.empty() && record.uid != view->meta.uid) link_.Forget(NameOf(key));
   if (Status learned = Learn(*view, &record); !learned.ok()) {
-    spdlog::error("{}: its status cannot be read, nothing is decided: {}", NameOf(key),
+    spdlog::error("{}: its status cannot be read, no decision is made: {}", NameOf(key),
                   learned.error().message);
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
     return;
@@ -540,7 +541,7 @@ void Controller::OnUnread(const JobKey& key, const Error& why) {
   const kube::JobView* view = caches_.jobs.Find(key);
   const int failed = record == nullptr ? 0 : ++record->failed_reads;
   if (IsWorthALine(failed)) {
-    spdlog::warn("{}: its objects could not be read {} times in a row, nothing is decided: {}",
+    spdlog::warn("{}: its objects could not be read {} times in a row, no decision is made: {}",
                  NameOf(key), failed, why.message);
   }
   const auto end = [this, key] {
@@ -553,7 +554,7 @@ void Controller::OnUnread(const JobKey& key, const Error& why) {
   }
   core::JobStatus told = record->status;
   told.reason = core::FirstBytes(
-      "the operator cannot read the job's objects, and decides nothing: " + why.message,
+      "the operator cannot read the job's objects, so it decides nothing: " + why.message,
       core::kMaxStatusString);
   if (told.reason == record->status.reason) return end();
   Order order;

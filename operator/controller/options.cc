@@ -16,7 +16,7 @@ namespace {
 
 std::string IsNamespace(const std::string& name) {
   if (core::IsDnsLabel(name)) return "";
-  return "\"" + name + "\" is no name of a namespace: a-z, 0-9 and -, at most 63";
+  return "\"" + name + "\" is not the name of a namespace: a-z, 0-9 and -, at most 63";
 }
 
 void RefuseTwice(std::vector<std::string> namespaces) {
@@ -30,7 +30,8 @@ void RefuseTwice(std::vector<std::string> namespaces) {
 void RefuseClaims(const Options& options) {
   for (const std::string name : {kClaimLease, kClaimOfAllLease}) {
     if (options.lease_name != name) continue;
-    throw CLI::ValidationError("--lease-name", name + " is a name that operators use otherwise");
+    throw CLI::ValidationError("--lease-name",
+                               name + " is a name that operators use for something else");
   }
 }
 
@@ -59,29 +60,30 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.get_formatter()->column_width(34);
   app.set_version_flag("--version", std::string("lockstep-operator ") + kVersion + " (HTTP by " +
                                         options->http.name + ")");
-  app.add_option("--kubeconfig", options->kubeconfig,
-                 "The file that names the API server; without it the pod's service account, else "
-                 "$KUBECONFIG, else ~/.kube/config")
+  app.add_option(
+         "--kubeconfig", options->kubeconfig,
+         "Kubeconfig; default: the pod's service account, else $KUBECONFIG, else ~/.kube/config")
       ->envname("LOCKSTEP_KUBECONFIG");
-  app.add_option("--context", options->context, "Of the kubeconfig; its current one by default")
+  app.add_option("--context", options->context,
+                 "Context of the kubeconfig; default: its current one")
       ->envname("LOCKSTEP_CONTEXT");
   app.add_option("--namespace", options->namespaces,
-                 "Work in this namespace alone: a Role is enough. Of several, each is given so, or "
-                 "all with commas between; each is this operator's alone")
+                 "Work in this namespace only; a Role is enough. Repeat it, or separate names by "
+                 "commas. Default: all namespaces")
       ->envname("LOCKSTEP_NAMESPACE")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME")
       ->check(IsNamespace);
   app.add_flag("--kueue", options->kueue,
-               "Queue the jobs that have the label kueue.x-k8s.io/queue-name; without this they "
+               "Queue jobs with the label kueue.x-k8s.io/queue-name in Kueue. Without it such jobs "
                "only wait")
       ->envname("LOCKSTEP_KUEUE");
   app.add_option("--system-namespace", options->system_namespace,
-                 "Home of the master key and the Lease; the operator's own by default")
+                 "Namespace of the master key and the Lease; default: the operator's own")
       ->envname("LOCKSTEP_SYSTEM_NAMESPACE");
   app.add_option("--agent-image", options->agent_image,
-                 "The image that holds lockstep-agent, for jobs that begin from now on")
+                 "The image that holds lockstep-agent. A job keeps the image of its first start")
       ->envname("LOCKSTEP_AGENT_IMAGE")
       ->required();
   app.add_option("--agent-pull-policy", options->delivery.pull_policy,
@@ -91,26 +93,29 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->capture_default_str();
   std::string delivery = "init-container";
   app.add_option("--agent-delivery", delivery,
-                 "How the agent comes to the user's image; image-volume needs Kubernetes 1.36")
+                 "How the agent gets into a pod: init-container copies it, image-volume mounts it "
+                 "(Kubernetes 1.36)")
       ->envname("LOCKSTEP_AGENT_DELIVERY")
       ->check(CLI::IsMember({"init-container", "image-volume"}))
       ->capture_default_str();
   std::vector<std::string> resources;
   app.add_option("--agent-resources", resources,
-                 "What the container that copies the agent asks for beyond 100m CPU and 32Mi, as "
-                 "memory=100Mi,ephemeral-storage=1Gi: what namespaces demand of every container")
+                 "Requests of the container that copies the agent, if a LimitRange or quota asks "
+                 "for more than 100m CPU and 32Mi: memory=100Mi,ephemeral-storage=1Gi")
       ->envname("LOCKSTEP_AGENT_RESOURCES")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("RESOURCE=AMOUNT");
   app.add_option("--trainer-image", options->delivery.trainer_image,
-                 "The image of jobs that name none: with lockstep-trainer")
+                 "The image with lockstep-trainer, for jobs that name no image and run the "
+                 "built-in trainer")
       ->envname("LOCKSTEP_TRAINER_IMAGE");
-  app.add_option("--cuda-trainer-image", options->delivery.cuda_trainer_image,
-                 "The image of those of them that ask for GPUs: with cuBLASLt and NCCL, too")
+  app.add_option(
+         "--cuda-trainer-image", options->delivery.cuda_trainer_image,
+         "The same for jobs that ask for GPUs, with cuBLASLt and NCCL; default: --trainer-image")
       ->envname("LOCKSTEP_CUDA_TRAINER_IMAGE");
   app.add_option("--spare-priority-class", options->delivery.spare_priority_class,
-                 "PriorityClass of spare machines' pods; empty: the cluster's default")
+                 "PriorityClass of spare machines' pods; default: none")
       ->envname("LOCKSTEP_SPARE_PRIORITY_CLASS");
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
@@ -120,30 +125,32 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_METRICS_ADDRESS")
       ->capture_default_str();
   app.add_option("--lease-name", options->lease_name,
-                 "The Lease by which one of several operators leads")
+                 "Name of the Lease by which one of several operators leads")
       ->envname("LOCKSTEP_LEASE_NAME")
       ->capture_default_str();
   int64_t lease_seconds = options->lease_duration / seconds(1);
   app.add_option("--lease-duration", lease_seconds,
-                 "Seconds that another operator waits for a leader that is gone")
+                 "Seconds after which another operator follows a lost leader")
       ->envname("LOCKSTEP_LEASE_DURATION")
       ->check(CLI::Range(3, 600, "3..600"))
       ->capture_default_str();
   int64_t silence_seconds = options->watch_silence / seconds(1);
   app.add_option("--watch-silence", silence_seconds,
-                 "Seconds without a byte after which a watch is taken for dead; the API server "
-                 "says something about once a minute")
+                 "Seconds without a byte after which a watch is opened again. The API server sends "
+                 "something about once a minute")
       ->envname("LOCKSTEP_WATCH_SILENCE")
       ->check(CLI::Range(1, 3600, "1..3600"))
       ->capture_default_str();
-  app.add_option("--identity", options->identity, "In the Lease; must be this process's alone")
+  app.add_option("--identity", options->identity,
+                 "Name in the Lease, of this process only; default: host name and a random part")
       ->envname("LOCKSTEP_IDENTITY");
-  app.add_option("--log-level", options->log_level, "The least that is logged")
+  app.add_option("--log-level", options->log_level, "Least level that is logged")
       ->envname("LOCKSTEP_LOG_LEVEL")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   std::string format = "json";
-  app.add_option("--log-format", format, "A JSON object or a line of text for each event")
+  app.add_option("--log-format", format,
+                 "Log a JSON object or a line of text for each event, on stderr")
       ->envname("LOCKSTEP_LOG_FORMAT")
       ->check(CLI::IsMember({"json", "text"}))
       ->capture_default_str();

@@ -230,8 +230,8 @@ class Operator {
       unreadable->Increment();
       if (named.size() >= kMostNamed) return;
       if (!named.insert({meta.name_space, meta.name}).second) return;
-      spdlog::warn("{} {}/{} cannot be read and is passed over: {}", name, meta.name_space,
-                   meta.name, why);
+      spdlog::warn("{} {}/{} cannot be read and is skipped: {}", name, meta.name_space, meta.name,
+                   why);
     };
     handlers.on_restart = [restarts = api_metrics_.RestartsOf(name)] { restarts->Increment(); };
     return std::make_unique<kube::Reflector<T>>(
@@ -338,7 +338,7 @@ class Operator {
             .on_lost =
                 [this, scope, whose] {
                   loop_->PostFromAnyThread([this, scope, whose] {
-                    spdlog::warn("{}: not this operator's any more, its Lease is lost", whose);
+                    spdlog::warn("{}: no longer this operator's, because its Lease is lost", whose);
                     controller_.Close(scope);
                     MakeClaim(scope);
                   });
@@ -352,8 +352,8 @@ class Operator {
             .on_waiting =
                 [whose, place, name](const std::string& holder) {
                   spdlog::warn(
-                      "{}: another operator's, {}, which holds Lease {}/{}; this one does nothing "
-                      "there until that is over",
+                      "{}: another operator's, {}, which holds Lease {}/{}; this operator does "
+                      "nothing there until that Lease ends",
                       whose, holder, place, name);
                 }});
   }
@@ -403,7 +403,7 @@ class Operator {
       said += said.empty() ? "" : "\n";
       said += "waits for its first view of TrainingJobs, pods, Services, EndpointSlices";
       said += scope.empty() ? ", nodes and claims" : " in namespace " + scope;
-      said += ": is the CRD installed, and may it list and watch them?";
+      said += ": check that the CRD is installed, and that the operator may list and watch them";
       for (const auto& [_, problem] : problems_[scope]) said += "\n  " + problem;
     }
     const MutexLock lock(&readiness_mutex_);

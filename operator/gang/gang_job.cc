@@ -127,7 +127,7 @@ Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer,
       status->attempt != asked.attempt) {
     return Error::Invalid(who + " is machine " + std::to_string(status->machine) + " attempt " +
                           std::to_string(status->attempt) + " of job " + status->job_uid +
-                          ", not who was asked");
+                          ", not the agent that was asked");
   }
   return status;
 }

@@ -40,7 +40,7 @@ ApiResult<std::string> Read(Result<Response> response, bool write) {
   ApiError error;
   error.kind = ApiErrorKind::kDecode;
   error.http = response->status;
-  error.message = "the answer is no JSON object";
+  error.message = "the answer is not a JSON object";
   error.ambiguous = write;
   return error;
 }
@@ -126,7 +126,7 @@ class Client::Core {
     ApiError error;
     error.kind = ApiErrorKind::kForbidden;
     error.reason = "NotLeading";
-    error.message = "not written: the lease is not held";
+    error.message = "not written: this operator does not hold the lease";
     return error;
   }
 

@@ -141,8 +141,7 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   if (size > kMaxConfigVariable) {
     return Error::TooLarge(
         "the job is too large for a pod's environment: " + std::to_string(json.size()) +
-        " bytes without template and env, and 128 KiB is the most; write long "
-        "arguments into a file");
+        " bytes without template and env, the limit is 128 KiB; write long arguments into a file");
   }
   return Escaped(json);
 }

@@ -50,7 +50,7 @@ Result<std::string> CountedTemplate(const core::TrainingJob& job, const AgentDel
   try {
     return DumpJson(PodTemplate(job, delivery));
   } catch (const Json::exception& wrong_type) {
-    return Error::Invalid(std::string("spec.template is no pod template: ") + wrong_type.what());
+    return Error::Invalid(std::string("spec.template is not a pod template: ") + wrong_type.what());
   }
 }
 

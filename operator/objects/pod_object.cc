@@ -109,7 +109,7 @@ Result<std::string> PodObject(const core::TrainingJob& job, const core::JobStatu
   try {
     return Build(job, status, request, delivery);
   } catch (const Json::exception& wrong_type) {
-    return Error::Invalid(std::string("spec.template is no pod template: ") + wrong_type.what());
+    return Error::Invalid(std::string("spec.template is not a pod template: ") + wrong_type.what());
   }
 }
 

@@ -90,7 +90,7 @@ Result<std::string> SparePodObject(const core::TrainingJob& job, const std::stri
   try {
     return Build(job, agent_image, number, avoid_nodes, delivery);
   } catch (const Json::exception& wrong_type) {
-    return Error::Invalid(std::string("spec.template is no pod template: ") + wrong_type.what());
+    return Error::Invalid(std::string("spec.template is not a pod template: ") + wrong_type.what());
   }
 }
 

@@ -44,15 +44,15 @@ std::string OfRoom(std::string_view resource, const std::optional<Quantity>& ask
   const auto most = largest.find(name);
   const bool none = most == largest.end() || most->second == Quantity();
   if (device && !largest.empty() && none) {
-    return "no node has " + name + ": look whether its device plugin runs, or add nodes";
+    return "no node has " + name + ": check whether its device plugin runs, or add nodes";
   }
   if (asked && !none && *asked > most->second) {
     return "a machine asks for " + asked->ToString() + " " + name + " and the largest node has " +
-           most->second.ToString() + ": add larger nodes, or ask for less in " + FieldOf(resource);
+           most->second.ToString() + ": add larger nodes, or lower " + FieldOf(resource);
   }
-  const std::string lead = "no node has as much " + name + " free: ask for less in ";
+  const std::string lead = "no node has as much " + name + " free: lower ";
   if (device && largest.empty()) {
-    return lead + FieldOf(resource) + ", or look whether its device plugin runs";
+    return lead + FieldOf(resource) + ", or check whether its device plugin runs";
   }
   return lead + FieldOf(resource) + ", wait, or add nodes";
 }
@@ -96,7 +96,7 @@ std::vector<Bound> BoundsOfContainers(std::string_view message) {
 std::string OfLimitRange(std::string_view message,
                          const std::map<std::string, std::string>& installer) {
   if (message.find("limit to request ratio per ") != std::string_view::npos) {
-    return "the namespace's LimitRange wants a limit of container worker: set "
+    return "the namespace's LimitRange requires a limit of container worker: set "
            "spec.resourcesPerProcess.memory, of cpu topology.policy: Required";
   }
   if (message.find(" usage per Pod is ") != std::string_view::npos) {
@@ -129,7 +129,7 @@ std::string OfMissingAmounts(std::string_view message) {
   const bool limit_of_cpu = resource == "limits.cpu";
   resource = resource.substr(resource.find('.') + 1);
   const std::string_view who = Between(message, " for: ", "; ");
-  std::string advice = "the quota wants an amount of every container: set ";
+  std::string advice = "the quota requires a request or limit of every container: set ";
   if (who.find(core::kInstallContainer) != std::string_view::npos) {
     advice += ChartValueOf(resource) + " for " + core::kInstallContainer;
     if (who == core::kInstallContainer) return advice;
@@ -157,14 +157,14 @@ std::string AdviceOnScheduling(std::string_view message, const std::optional<Qua
                                const std::map<std::string, Quantity>& largest) {
   const std::string_view sign =
       Find({{{"ReadWriteOncePod"},
-             "its claim is ReadWriteOncePod, which one pod alone can use: several machines need a "
+             "its claim is ReadWriteOncePod, which only one pod can use: several machines need a "
              "ReadWriteMany claim"},
             {{"volume node affinity conflict", "match PersistentVolume's node affinity"},
-             "its volume can be had on other nodes alone: machines on several nodes need a "
+             "its volume is available on other nodes only: machines on several nodes need a "
              "ReadWriteMany "
              "claim"},
             {{"unbound immediate PersistentVolumeClaims", "available persistent volumes to bind"},
-             "its volume claim is not bound: `kubectl describe pvc` says why"}},
+             "its volume claim is not bound: `kubectl describe pvc` shows why"}},
            message);
   if (!sign.empty()) return std::string(sign);
   if (message.find("persistentvolumeclaim \"") != std::string_view::npos) {
@@ -177,7 +177,7 @@ std::string AdviceOnScheduling(std::string_view message, const std::optional<Qua
       Find({{{"untolerated taint"}, "tolerate the taint in spec.template, or add nodes without it"},
             {{"topology spread constraints"},
              "spec.placement asks for more nodes than fit: add nodes, or set onePerNode: None"},
-            {{"node affinity/selector"}, "no node bears the labels that spec.template asks for"}},
+            {{"node affinity/selector"}, "no node has the labels that spec.template asks for"}},
            message));
 }
 
@@ -188,21 +188,21 @@ bool IsImageTrouble(std::string_view reason) {
 }
 
 std::string AdviceOnContainer(std::string_view reason, std::string_view message) {
-  if (reason == "InvalidImageName") return "that is no name of an image: correct it";
-  if (reason == "ErrImageNeverPull") return "put the image on the node, or let it be pulled";
+  if (reason == "InvalidImageName") return "that is not an image name: correct it";
+  if (reason == "ErrImageNeverPull") return "put the image on the node, or allow the pull";
   if (IsImageTrouble(reason)) {
-    return std::string(Find(
-        {{{"no such host", "connection refused", "i/o timeout", "no route to host",
-           "network is unreachable", "Client.Timeout", "deadline exceeded", "x509"},
-          "its registry cannot be reached: check the registry in its name, and the node's way to "
-          "it"},
-         {{"401", "403", "unauthorized", "Unauthorized", "authorization failed",
-           "authentication required", "access denied"},
-          "its registry asks for credentials, or has no such image: name a Secret in "
-          "spec.imagePullSecrets, or correct the name"},
-         {{"not found", "manifest unknown", "does not exist"},
-          "there is no such image: correct its name or tag"}},
-        message));
+    return std::string(
+        Find({{{"no such host", "connection refused", "i/o timeout", "no route to host",
+                "network is unreachable", "Client.Timeout", "deadline exceeded", "x509"},
+               "its registry cannot be reached: check the registry in its name, and the node's "
+               "route to it"},
+              {{"401", "403", "unauthorized", "Unauthorized", "authorization failed",
+                "authentication required", "access denied"},
+               "its registry asks for credentials, or has no such image: name a Secret in "
+               "spec.imagePullSecrets, or correct the name"},
+              {{"not found", "manifest unknown", "does not exist"},
+               "there is no such image: correct its name or tag"}},
+             message));
   }
   return std::string(
       Find({{{"runAsNonRoot", "run as root"},
@@ -218,7 +218,7 @@ std::string AdviceOnRefusal(std::string_view message,
   return std::string(
       Find({{{"violates PodSecurity"},
              "set what is missing in spec.template, or let the namespace allow more"},
-            {{"exceeded quota"}, "ask for less, or raise the quota"},
+            {{"exceeded quota"}, "lower the requests, or raise the quota"},
             {{"cannot create resource \"podgroups\""},
              "the chart's gangScheduling must name spec.scheduling.gang"},
             {{"cannot create resource"}, "the operator's Role lacks this permission"},

@@ -27,7 +27,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   const bool decided = VerdictHeard(snapshot).has_value();
   const std::optional<Stop> stop = decided ? std::nullopt : WantedStop(context);
   if (decided) {
-    context.note = "machine 0 has told the job's verdict";
+    context.note = "machine 0 has reported the job's verdict";
   } else if (stop) {
     if (CarryOut(context, *stop)) return context.decision;
   } else if (snapshot.status.attempts.empty()) {

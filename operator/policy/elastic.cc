@@ -113,7 +113,8 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
   size.give_way.push_back(*giver);
   there.resize(static_cast<size_t>(fewer));
   size.members = Members::Of(std::move(there));
-  size.reason = "machine 0 found no node, and gets that of machine " + std::to_string(*giver);
+  size.reason =
+      "machine 0 found no node, so it takes the node of machine " + std::to_string(*giver);
   return size;
 }
 

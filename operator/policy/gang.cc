@@ -82,7 +82,7 @@ void RememberFencing(ReconcileContext& context) {
 
 bool Outrank(ReconcileContext& context) {
   if (const uint32_t attempt = AttemptOfLostStatus(context); attempt > 0) {
-    RaiseEpoch(context, attempt, "a pod has attempt " + std::to_string(attempt) + " already");
+    RaiseEpoch(context, attempt, "a pod already has attempt " + std::to_string(attempt));
     return true;
   }
   const core::GangStatus* gang = Coordinator(context);
@@ -95,7 +95,7 @@ bool Outrank(ReconcileContext& context) {
   if (!behind || (last && context.now.boot < *last + kOutrankAgain)) return false;
   last = context.now.boot;
   RaiseEpoch(context, gang->epoch + 1,
-             "machine 0 knows epoch " + std::to_string(gang->epoch) + " already");
+             "machine 0 already knows epoch " + std::to_string(gang->epoch));
   return true;
 }
 

@@ -157,13 +157,13 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
                ", so the epoch goes to " + std::to_string(end.message->needs_epoch);
   } else if (end.message && end.message->verdict) {
     end.kind = EndKind::kAsked;
-    end.what = "its agent left with a verdict that no longer counts" + Where(seen);
+    end.what = "its agent exited with an outdated verdict" + Where(seen);
   } else if (ended.exit_code == core::kExitConfiguration) {
     end.kind = EndKind::kConfiguration;
     if (!ended.termination.empty() && !end.message) end.what += ": " + ended.termination;
   } else if (ended.exit_code == core::kExitStopped) {
     end.what +=
-        ": something in its container sent it SIGTERM, and nobody asked the machine to leave";
+        ": a process in its container sent it SIGTERM, and the machine was not asked to leave";
   }
   return end;
 }

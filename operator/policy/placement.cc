@@ -59,10 +59,9 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
   }
   if (!context.IsDue(since + context.spec().health.start_timeout)) return std::nullopt;
   if (context.snapshot.oldest_waiting) {
-    context.note =
-        std::to_string(pending) + " of " + std::to_string(context.machines.size()) +
-        " machines wait for a node beyond startTimeout; no job waits for longer, so this "
-        "one keeps its place";
+    context.note = std::to_string(pending) + " of " + std::to_string(context.machines.size()) +
+                   " machines wait for a node beyond startTimeout; the job keeps its nodes, "
+                   "because no other job has waited longer";
     return std::nullopt;
   }
   // Decided again until it is written; it counts once.
@@ -73,8 +72,8 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
               .releases = true,
               .message = std::to_string(pending) + " of " +
                          std::to_string(context.machines.size()) +
-                         " machines found no node within startTimeout: the gang lets go of its "
-                         "nodes and tries again later"};
+                         " machines found no node within startTimeout: the gang releases its nodes "
+                         "and tries again later"};
 }
 
 }  // namespace lockstep::control

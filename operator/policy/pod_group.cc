@@ -58,7 +58,7 @@ std::string WhyNotAsAGang(const ReconcileContext& context) {
   const std::optional<core::PodGroupStatus>& group = context.snapshot.status.pod_group;
   const GroupHeed& heed = context.snapshot.notes.heed;
   if (!group || heed.group != group->name || heed.heeded) return "";
-  return "its scheduler placed the machines one by one, without regard to podgroup " + group->name +
+  return "its scheduler placed the machines one by one and ignored podgroup " + group->name +
          ": the feature gate GangScheduling of kube-scheduler is off";
 }
 

@@ -26,7 +26,7 @@ void StartClocks(ReconcileContext& context) {
                       .observed_generation = context.snapshot.generation,
                       .last_transition_time = context.now.wall},
                      context.now.wall);
-  context.AddEvent(false, "Resumed", "spec.suspend is false: the gang is made again");
+  context.AddEvent(false, "Resumed", "spec.suspend is false: the gang is created again");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ bool Assemble(ReconcileContext& context) {
   next.observed_generation = context.snapshot.generation;
   context.Own<&Memory::assembly>().made_in = next.epoch;
   next.state = core::JobState::kPending;
-  next.reason = "its pods are being made";
+  next.reason = "its pods are being created";
   if (next.agent.image.empty()) next.agent = context.snapshot.agent;
   next.machine_lost_after =
       std::max(next.machine_lost_after, spec.failure_policy.machine_lost_after);

@@ -65,7 +65,7 @@ void ObservePreflight(ReconcileContext& context) {
     if (status && std::ranges::find(status->slow, slow) != status->slow.end()) continue;
     context.AddEvent(true, "PreflightFoundSlow",
                      "machine " + std::to_string(slow.machine) +
-                         " is slow, and the job goes on with it: " + slow.because);
+                         " is slow, and the job continues with it: " + slow.because);
   }
   status = std::move(as_written.preflight);
   ShowWhetherPassed(context, *status);

@@ -50,22 +50,21 @@ std::string Words(const WorkloadSeen& workload) {
     return "Workload " + workload.name + " is not active" +
            (workload.message.empty() ? "" : ": " + workload.message);
   }
-  if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
+  if (workload.message.empty()) return "Kueue has not yet processed Workload " + workload.name;
   return workload.message;
 }
 
 std::string Words(ReconcileContext& context, const QueueSeen& queue) {
   if (queue.queues == Queues::kAbsent) {
-    return "Kueue is not installed, or the operator was not told of it (--kueue) or may not read "
-           "its "
-           "objects (the operator's log says why)";
+    return "Kueue is not installed, the operator lacks --kueue, or it may not read Kueue's objects "
+           "(the operator's log shows why)";
   }
   if (queue.queues == Queues::kUnknown) return "Kueue's objects are being read";
   if (!queue.workload && !queue.prebuilt.empty()) {
-    return "its Workload " + queue.prebuilt + ", which MultiKueue makes, is not there";
+    return "its Workload " + queue.prebuilt + ", which MultiKueue creates, does not exist";
   }
   if (!queue.workload) {
-    return context.refusal() == nullptr ? "its Workload is being made"
+    return context.refusal() == nullptr ? "its Workload is being created"
                                         : WhyNotRunning(context).text;
   }
   return Words(*queue.workload);

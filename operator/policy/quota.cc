@@ -67,8 +67,7 @@ bool TradeQuota(ReconcileContext& context) {
     std::erase_if(all, [&](uint32_t machine) { return more.Contains(machine); });
     without = Members::Of(std::move(all));
     BeginAttempts(context, more);
-    context.AddEvent(false, "QuotaGranted",
-                     "there is quota for machines " + more.ToString() + " again");
+    context.AddEvent(false, "QuotaGranted", "there is quota again for machines " + more.ToString());
     return true;
   }
   const Members fewer = Members::Of(ThoseWhoGiveBack(context));

@@ -31,21 +31,22 @@ Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
   constexpr const char* kFailedCreate = "FailedCreate";
   switch (refusal.kind) {
     case Refusal::Kind::kNameConflict:
-      return {"NameConflict", refusal.object +
-                                  " exists and is not this job's: delete it, or give the job "
-                                  "another name"};
+      return {
+          "NameConflict",
+          refusal.object +
+              " exists and does not belong to this job: delete it, or give the job another name"};
     case Refusal::Kind::kForbidden:
       return {kFailedCreate,
-              Say(refusal.object + " may not be made", WithoutObject(refusal.message),
+              Say(refusal.object + " may not be created", WithoutObject(refusal.message),
                   AdviceOnRefusal(refusal.message, context.snapshot.installer))};
     case Refusal::Kind::kNotServed:
-      return {kFailedCreate, refusal.object + " cannot be made: " + refusal.message};
+      return {kFailedCreate, refusal.object + " cannot be created: " + refusal.message};
     case Refusal::Kind::kNotAnswered:
-      return {kFailedCreate, Say("the API server fails to write " + refusal.object, refusal.message,
-                                 "it is tried again")};
+      return {kFailedCreate, Say("the API server failed to write " + refusal.object,
+                                 refusal.message, "it is tried again")};
     case Refusal::Kind::kInvalid:
       return {kFailedCreate,
-              "the API server does not take " + refusal.object + ": " + refusal.message};
+              "the API server does not accept " + refusal.object + ": " + refusal.message};
   }
   return {};
 }
@@ -81,7 +82,7 @@ Why OfPending(ReconcileContext& context) {
   const char* const word = why.empty() ? "" : "FailedScheduling";
   if (const auto& group = context.snapshot.status.pod_group; group && why.empty()) {
     why = "they wait for each other in PodGroup " + group->name +
-          ", or for a scheduler that knows it (spec.schedulerName)";
+          ", or for a scheduler that supports it (spec.schedulerName)";
   }
   std::string lead = OfAll(context, count) + " machines are not scheduled";
   const std::string advice = AdviceOnScheduling(why, AskedOf(context.spec(), LackingResource(why)),
@@ -99,7 +100,7 @@ Why OfTrouble(const ReconcileContext& context, const Machine& machine) {
     const std::string& agent = context.snapshot.status.agent.image;
     const bool is_agent = !trouble.agent && trouble.message.find(agent) != std::string::npos;
     const std::string& image = is_agent ? agent : context.spec().image;
-    return {"ImageUnavailable", Say(lead + ", for its image cannot be had", image, advice)};
+    return {"ImageUnavailable", Say(lead + ", because its image cannot be pulled", image, advice)};
   }
   return {IsImageTrouble(trouble.reason) ? "ImageUnavailable" : "FailedStart",
           Say(lead + ": " + trouble.reason, trouble.message, advice)};
@@ -121,11 +122,10 @@ Why OfVolumes(ReconcileContext& context) {
   if (count == 0) return {};
   const std::string claim = SharedClaim(context);
   const std::string advice =
-      claim.empty()
-          ? "`kubectl describe pod` says why"
-          : "claim " + claim +
-                " must be ReadWriteMany for machines on several nodes, a "
-                "ReadWriteOnce volume is mounted on one; `kubectl describe pod` says more";
+      claim.empty() ? "`kubectl describe pod` shows why"
+                    : "claim " + claim +
+                          " must be ReadWriteMany for machines on several nodes: a ReadWriteOnce "
+                          "volume is mounted on one node only; `kubectl describe pod` shows more";
   return {
       "VolumesNotReady",
       Say(OfAll(context, count) + " machines wait for their volumes or their network", "", advice)};
@@ -149,20 +149,20 @@ Why OfGone(ReconcileContext& context) {
       const auto hold = holds.find(machine.index);
       const bool waits = hold != holds.end() && context.now.boot < hold->second;
       return {"", waits ? NameOf(machine) +
-                              " waits before its next attempt, for the last ones ended soon"
-                        : "its pods are being made"};
+                              " waits before its next attempt, because the last ones ended soon"
+                        : "its pods are being created"};
     }
   }
   return {};
 }
 
 constexpr const char* kUnreachable =
-    "the operator cannot reach the job's agents, port 7070 of its pods: a NetworkPolicy must let "
-    "the operator's namespace in";
+    "the operator cannot reach the job's agents, port 7070 of its pods: a NetworkPolicy must allow "
+    "the operator's namespace";
 
 constexpr const char* kUnreadable =
-    "machine 0 answers on port 7070, but not as an agent does: something else listens there, or "
-    "the agent in its pod was changed";
+    "machine 0 answers on port 7070, but not like an agent: another program listens there, or the "
+    "agent in its pod was changed";
 
 Why OfLink(const ReconcileContext& context) {
   return {"AgentsUnreachable", context.snapshot.gang_unreadable ? kUnreadable : kUnreachable};
@@ -175,7 +175,7 @@ Why OfSilence(ReconcileContext& context) {
   if (started && !context.snapshot.gang_error.empty()) {
     if (context.IsDue(*started + kSlowAnswer)) return OfLink(context);
   }
-  return {"", "no word yet from the agent of machine 0"};
+  return {"", "the agent of machine 0 has not answered yet"};
 }
 
 // Of a gang that was heard of once: it runs on by itself.
@@ -184,7 +184,7 @@ Why OfOldWord(ReconcileContext& context) {
   if (!report || context.snapshot.gang_error.empty()) return {};
   if (!context.IsDue(report->at + kSilence)) return {};
   Why why = OfLink(context);
-  why.text += "; what is shown is old";
+  why.text += "; the status shown is old";
   return why;
 }
 
@@ -194,10 +194,10 @@ std::string AtSecond(WallTime at) {
 
 std::string OfLettingGo(const ReconcileContext& context) {
   const Time again = *context.memory().placement.start_again;
-  if (context.now.boot >= again) return "its last pods have yet to go";
+  if (context.now.boot >= again) return "its last pods are not deleted yet";
   const WallTime at = context.now.wall + (again - context.now.boot);
-  return "it let go of its nodes, for not all machines found one within startTimeout; tries again "
-         "at " +
+  return "it released its nodes, because not all machines found one within startTimeout; tries "
+         "again at " +
          AtSecond(at);
 }
 

@@ -17,7 +17,7 @@ constexpr Duration kReasonPatience = seconds(5);
 constexpr int kMostFreeSlow = 3;
 
 Loss AskedForByPolicy(const Machine& machine) {
-  return {&machine, EndKind::kLost, "failurePolicy asks for another machine"};
+  return {&machine, EndKind::kLost, "failurePolicy asks for a replacement"};
 }
 
 // What agents say of a machine whose pod looks well. A word about another attempt is none, and so
@@ -39,7 +39,7 @@ std::optional<Loss> Accusation(const ReconcileContext& context, const GangReport
   const bool called_lost = may_call_lost && told->state == core::GangMachineState::kLost;
   if (!silent && !called_lost) return std::nullopt;
   return Loss{&machine, EndKind::kSilent,
-              "machine " + std::to_string(status.machine) + " has not heard of it for " +
+              "machine " + std::to_string(status.machine) + " has not heard from it for " +
                   std::to_string(told->silent_for / seconds(1)) + " s"};
 }
 
@@ -88,7 +88,7 @@ std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine&
   if (machine.life == Life::kRunning && !HasListened(context)) return std::nullopt;
   return Loss{&machine, EndKind::kLost,
               "node " + machine.seen->node +
-                  " cannot be reached, and the gang has not heard of the machine"};
+                  " cannot be reached, and the gang has not heard from the machine"};
 }
 
 std::optional<Loss> FindLoss(ReconcileContext& context, const Machine& machine) {
@@ -315,7 +315,7 @@ bool Replace(ReconcileContext& context) {
   const auto allowed = static_cast<size_t>(std::max(context.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
     context.note = std::to_string(losses.size() - allowed) +
-                   " lost machines wait: the operator replaces only so many a minute";
+                   " lost machines wait: the operator limits replacements per minute";
     context.WakeAt(context.now.boot + seconds(5));
     losses.resize(allowed);
   }

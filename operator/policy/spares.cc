@@ -222,9 +222,9 @@ std::string WhyFewerSpares(ReconcileContext& context) {
   const std::optional<Refusal>& refusal = context.snapshot.notes.spare_refusal;
   if (!refusal) return "";
   if (refusal->kind == Refusal::Kind::kNameConflict) {
-    return refusal->object + " belongs to somebody else; another name is tried";
+    return refusal->object + " does not belong to this job; the operator tries another name";
   }
-  return refusal->object + " may not be made: " + refusal->message;
+  return refusal->object + " may not be created: " + refusal->message;
 }
 
 }  // namespace lockstep::control

@@ -33,7 +33,7 @@ void ObserveStraggler(ReconcileContext& context) {
   if (machine.seen != nullptr && !machine.seen->node.empty()) {
     who += " on node " + machine.seen->node;
   }
-  who += " is the last";
+  who += " is last";
   // Said once: how late it is changes with every word of the gang.
   const Condition* before = core::FindCondition(context.next.conditions, "Straggler");
   if (before != nullptr && before->status == Condition::Value::kTrue &&
@@ -42,8 +42,8 @@ void ObserveStraggler(ReconcileContext& context) {
   }
   char cost[16];
   std::snprintf(cost, sizeof cost, "%.0f%%", 100 * straggler.cost);
-  std::string message = who + " to come to the gang's collectives: the others wait for it for " +
-                        cost + " of each step" + Reasons(context, straggler, machine);
+  std::string message = who + " at the gang's collectives: the others wait for it for " + cost +
+                        " of each step" + Reasons(context, straggler, machine);
   if (context.spec().failure_policy.stragglers == core::Stragglers::kReplace) {
     message += "; it is replaced at the next checkpoint";
   }

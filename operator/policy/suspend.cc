@@ -5,7 +5,7 @@ namespace lockstep::control {
 std::optional<Stop> StopForSuspend(ReconcileContext& context) {
   if (!context.spec().suspend) return std::nullopt;
   return Stop{.reason = core::StopReason::kSuspended,
-              .message = "spec.suspend is true; set it to false to go on"};
+              .message = "spec.suspend is true; set it to false to continue"};
 }
 
 }  // namespace lockstep::control

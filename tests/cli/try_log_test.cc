@@ -18,7 +18,7 @@ TEST(TryLogTest, ShowsWhatIsFoundAndWhatIsNotBelieved) {
   EXPECT_THAT(log.Text("train.log"),
               AllOf(HasSubstr("train.log: 3 lines\n"), HasSubstr("step    20 of 300\n"),
                     HasSubstr("loss  2.4\n"), HasSubstr("found by \"step\" in 2 lines such as\n"),
-                    HasSubstr("not believed"), HasSubstr("\"eval\"")));
+                    HasSubstr("is rejected"), HasSubstr("\"eval\"")));
   const OrderedJson json = log.ToJson();
   EXPECT_EQ(json["progress"]["step"], 20);
   EXPECT_EQ(json["progress"]["total"], 300);

@@ -46,7 +46,7 @@ class Image:
     def start(self, *command, environment=None, mounts=(), **options):
         """A process of the image's own user, which finds the folders `mounts` at the same path."""
         user = self.config["User"]
-        assert user.replace(":", "").isdigit(), f"{user!r} is no numeric user"
+        assert user.replace(":", "").isdigit(), f"{user!r} is not a numeric user"
         given = dict(variable.split("=", 1) for variable in self.config.get("Env") or [])
         return subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", SCRIPT, self.root, user,

@@ -114,7 +114,7 @@ class Launcher:
         run = self.converted(options)
         if run.returncode != 0:
             # A line that the launcher takes is refused with a reason, not for want of a name.
-            return [run.stderr] if ranks and "is known here" in run.stderr else []
+            return [run.stderr] if ranks and "is not a known option" in run.stderr else []
         if ranks is None:
             return []
         said = " ".join(remarks(run.stdout))

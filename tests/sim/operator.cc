@@ -42,7 +42,7 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   }
   JudgeLedger(before, after);
   if (after.elastic && decided_.insert(after.elastic->members.ToString()).second) {
-    world_.Log("operator: generations are made of machines ", after.elastic->members.ToString());
+    world_.Log("operator: generations now have machines ", after.elastic->members.ToString());
   }
   if (before.attempts.empty() != after.attempts.empty()) {
     world_.Log("operator: the gang ", before.attempts.empty() ? "begins" : "is released",

@@ -184,8 +184,8 @@ TEST(Elastic, AGangGoesOnWithoutAMachineAndTakesItInAgain) {
       "fault no-room at=900ms for=4000ms machine=0 rank=0 arg=0\n"
       "fault kill-agent at=1000ms for=0ms machine=1 rank=0 arg=0\n"
       "fault cut at=9000ms for=0ms machine=1 rank=0 arg=0\n",
-      {"exec rank 1 of 1-1", "finds no node", "are made of machines 0\n", "exec rank 0 of 1-2",
-       "m1#2 boots", "are made of machines 0-1 now", "exec rank 1 of 1-3"});
+      {"exec rank 1 of 1-1", "finds no node", "now have machines 0\n", "exec rank 0 of 1-2",
+       "m1#2 boots", "now have machines 0-1", "exec rank 1 of 1-3"});
 }
 
 TEST(Elastic, Machine0GetsTheNodeOfAnotherWhichIsTakenInAgain) {
@@ -194,9 +194,9 @@ TEST(Elastic, Machine0GetsTheNodeOfAnotherWhichIsTakenInAgain) {
       "fault no-room at=900ms for=20000ms machine=0 rank=0 arg=0\n"
       "fault kill-agent at=1000ms for=0ms machine=0 rank=0 arg=0\n"
       "fault cut at=24000ms for=0ms machine=1 rank=0 arg=0\n",
-      {"exec rank 1 of 1-1", "pod gpt-0-r2 is made, and finds no node", "made of machines 0\n",
+      {"exec rank 1 of 1-1", "pod gpt-0-r2 is made, and finds no node", "now have machines 0\n",
        "pod gpt-1 is deleted", "pod gpt-1-r3 is made, and finds no node", "m0#2 boots",
-       "exec rank 0 of 2-1", "are made of machines 0-1 now", "exec rank 1 of 2-2"});
+       "exec rank 0 of 2-1", "now have machines 0-1", "exec rank 1 of 2-2"});
 }
 
 TEST(Spares, OneLeavesBeforeTheMachineThatIsLostIsMadeAndAnotherFollows) {

@@ -12,9 +12,9 @@ def recovered(log, *steps):
 
 
 def test_recovery_time_ignores_longer_pauses_between_other_steps():
-    assert recovered("[m0 r0] going on after step 45 with the state of rank 0",
+    assert recovered("[m0 r0] continuing after step 45 with the state of rank 0",
                      (44, 900), (45, 990), (46, 1266), (47, 1310), (48, 2251)) == (0, 266, 266)
-    assert recovered("[m0 r0] going on after step 46 with the state of rank 0",
+    assert recovered("[m0 r0] continuing after step 46 with the state of rank 0",
                      (44, 100), (45, 990), (46, 1001), (47, 1300), (48, 1310)) == (0, 300, 300)
 
 

@@ -93,4 +93,4 @@ def test_exit_codes_of_run_in_help_are_those_of_the_reference():
 def test_folder_that_is_not_there_is_named(tmp_path):
     done = subprocess.run([binary("lockstep"), "man", tmp_path / "none"], capture_output=True, text=True,
                           check=False)
-    assert done.returncode == 2 and "none is no folder" in done.stderr
+    assert done.returncode == 2 and "none is not a folder" in done.stderr

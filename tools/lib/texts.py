@@ -82,7 +82,8 @@ def main():
                            capture_output=True, text=True).stdout.split()
     for name in names:
         if name.endswith((".cc", ".h", ".yaml", ".json", "NOTES.txt")):
-            print(*texts(name), sep="\n", end="\n")
+            for text in texts(name):
+                print(text)
 
 
 if __name__ == "__main__":

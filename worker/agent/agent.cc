@@ -79,7 +79,7 @@ Status Agent::Open(const std::string& executable) {
   for (int number = 1; number <= SIGRTMAX; ++number) {
     if (sigismember(&stop, number) != 1) continue;
     loop_->OnSignal(number, [this, number] {
-      Log("told to stop by " + core::SignalName(number));
+      Log("stopping: received " + core::SignalName(number));
       Do(member_->OnTerminate(Now(), config_.job.spec.grace_period));
     });
   }
@@ -152,7 +152,7 @@ Status Agent::OpenRanks(const std::string& executable) {
       loop_.get(), spawner_.get(), table_.get(), executable,
       [this](pid_t pid) { ranks_->SetGuard(pid); },
       [this](const std::string& reason) {
-        Log("no guard can be had, so the ranks are killed: " + reason);
+        Log("no guard could be started, so the ranks are killed: " + reason);
         Do(member_->OnGuardKilled(Now()));
       });
   // The machine has no process left, or no memory: another one may have.
@@ -344,7 +344,7 @@ Status Agent::OpenServers() {
   GangListener::Handlers handlers;
   handlers.on_member = [this](std::unique_ptr<FrameConnection> frames, const Endpoint& peer) {
     if (coordinator_) return coordinator_->Adopt(std::move(frames), peer);
-    Log("a member at " + peer.ToString() + " was refused: this is no machine 0");
+    Log("a member at " + peer.ToString() + " was refused: this is not machine 0");
   };
   handlers.on_http = [this](std::unique_ptr<Connection> connection, std::string_view received) {
     status_->Adopt(std::move(connection), received);

@@ -206,7 +206,7 @@ Result<std::string> StarterAddress(
   const std::string ssh = variable("SSH_CONNECTION");  // its address, its port, ours, our port
   if (!ssh.empty()) return ssh.substr(0, ssh.find(' '));
   return Error::Invalid(
-      "neither srun nor ssh started this: SLURM_LAUNCH_NODE_IPADDR and "
+      "neither srun nor ssh started this agent: SLURM_LAUNCH_NODE_IPADDR and "
       "SSH_CONNECTION are not set");
 }
 

@@ -28,7 +28,8 @@ Status LastMessage::Write(std::string_view text) const {
     // An empty socket takes more than any message has.
     const ssize_t n = send(starter_.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n != static_cast<ssize_t>(text.size())) {
-      told = ErrnoError("the last message could not be told to whoever started this agent", errno);
+      told = ErrnoError("the last message could not be sent to the process that started this agent",
+                        errno);
     }
   }
   const Status written = path_.empty() ? Status() : WriteFile(text);

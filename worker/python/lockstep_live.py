@@ -212,7 +212,7 @@ class Live:
     def load_state(self, state: Dict[str, Any]) -> None:
         """Takes what state() gave. Random numbers go on as the program has seeded them."""
         if not isinstance(state, dict) or state.get("live") != 1:
-            raise ValueError("this is no state of Live.state(): give Live(load=...) a function")
+            raise ValueError("this is not a state of Live.state(): give Live(load=...) a function")
         for kind, mine in (("optimizers", self._optimizers), ("schedulers", self._schedulers)):
             if len(state[kind]) != len(mine):
                 raise ValueError(f"the state has {len(state[kind])} {kind}, Live has {len(mine)}")
@@ -348,7 +348,7 @@ class Live:
                 _let_go(error)
         self.recovered += 1
         print(
-            f"lockstep_live: rank {os.environ['RANK']} lives on in generation "
+            f"lockstep_live: rank {os.environ['RANK']} stays alive in generation "
             f"{lockstep.generation()} at step {self.step}, "
             f"{(time.monotonic() - began) * 1e3:.0f} ms after it was severed",
             flush=True,  # and not to stderr, which is asked why a rank ended
@@ -559,7 +559,7 @@ class Live:
         if state is None:
             print(
                 f"lockstep_live: rank {os.environ['RANK']} has no random numbers of step {step} "
-                "to go on with, and takes others",
+                "to continue with, and uses others",
                 file=sys.stderr,
             )
             return

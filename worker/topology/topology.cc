@@ -339,7 +339,7 @@ Result<Machine> DiscoverXml(const std::string& path) {
     return Error::NotFound(path + ": " + std::generic_category().message(errno));
   }
   const Topology topology = Load("/", path);
-  if (topology == nullptr) return Error::Invalid(path + " is no topology that hwloc can read");
+  if (topology == nullptr) return Error::Invalid(path + " is not a topology that hwloc can read");
   Machine machine;
   ReadCpusAndMemory(topology.get(), &machine);
   ReadXmlGpus(topology.get(), &machine);

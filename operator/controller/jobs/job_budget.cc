@@ -27,10 +27,11 @@ void JobBudget::Admit(kube::JobView& job) {
   const size_t own = found == by_namespace_.end() ? 0 : found->second;
   const size_t others = std::min(all_ - own, kRoom);
   if (job.begun || own + cost <= (kRoom - others) / 2) return Count(name, cost);
-  kube::Refuse(job, "the large TrainingJobs of namespace " + name.name_space + " take " +
-                        std::to_string(own >> 20) + " MiB of the operator, and this one " +
-                        std::to_string(cost >> 10) +
-                        " KiB more, which is too much: delete some, or make them smaller");
+  kube::Refuse(job,
+               "the large TrainingJobs of namespace " + name.name_space + " take " +
+                   std::to_string(own >> 20) + " MiB of the operator's memory, and this one " +
+                   std::to_string(cost >> 10) +
+                   " KiB more, which is over the limit: delete some of them, or make them smaller");
 }
 
 void JobBudget::Release(const kube::ObjectName& job) {

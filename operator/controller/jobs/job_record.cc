@@ -61,7 +61,7 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     for (const core::Problem& each : document.problems) refusal += ": " + each.message;
     document = core::ReadJson(kube::StatusAlone(view.json), core::Places::kUntold);
   }
-  if (!document.root) return Error::Invalid("the object is no JSON");
+  if (!document.root) return Error::Invalid("the object is not JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
   // Nothing may be decided by the defaults of a spec that is not known.

@@ -108,8 +108,8 @@ Result<MasterKeys> MasterKeys::FromSecret(const std::string& text) {
   }
   if (keys.versions_.empty()) {
     return Error::Invalid(std::string("Secret ") + kMasterKeySecret +
-                          " holds no key: an entry v1 of at least 16 bytes is wanted; delete the "
-                          "Secret while no job runs and it is made anew");
+                          " holds no key: it needs an entry v1 of at least 16 bytes; delete the "
+                          "Secret while no job runs, and the operator makes it anew");
   }
   return keys;
 }

@@ -20,11 +20,10 @@ ApiMetrics::ApiMetrics(prometheus::Registry* registry)
                            .Name("lockstep_operator_watch_restarts_total")
                            .Help("Times a watch was opened again")
                            .Register(*registry)),
-      unreadable_(
-          &BuildCounter()
-               .Name("lockstep_operator_unreadable_objects_total")
-               .Help("Times an object could not be read and was passed over; the log names it")
-               .Register(*registry)) {}
+      unreadable_(&BuildCounter()
+                       .Name("lockstep_operator_unreadable_objects_total")
+                       .Help("Times an object could not be read and was skipped; the log names it")
+                       .Register(*registry)) {}
 
 void ApiMetrics::OnAttempt(const kube::CallRecord& call) {
   const char* verb = kube::ToString(call.method);

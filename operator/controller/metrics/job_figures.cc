@@ -10,9 +10,10 @@ using core::CauseClass;
 
 JobFigures::JobFigures(prometheus::Registry* registry)
     : to_pods_(AddHistogram(registry, "lockstep_operator_creation_to_pods_seconds",
-                            "From a job's creation to its last pod's", LongTimes())),
+                            "Time from a job's creation to the creation of its last pod",
+                            LongTimes())),
       to_running_(AddHistogram(registry, "lockstep_operator_creation_to_running_seconds",
-                               "From a job's creation to all ranks running", LongTimes())),
+                               "Time from a job's creation until all ranks run", LongTimes())),
       restarts_(&prometheus::BuildCounter()
                      .Name("lockstep_operator_restarts_total")
                      .Help("Restarts of gangs, and of ranks alone, by class of cause: application, "
@@ -20,8 +21,8 @@ JobFigures::JobFigures(prometheus::Registry* registry)
                      .Register(*registry)),
       lost_(&prometheus::BuildCounter()
                  .Name("lockstep_operator_lost_machine_seconds_total")
-                 .Help("Time of jobs' machines that was not productive, by what it was lost to; "
-                       "counted when the generation that it belongs to has ended")
+                 .Help("Unproductive time of jobs' machines, by the cause that lost it; counted "
+                       "when its generation has ended")
                  .Register(*registry)),
       spares_(&prometheus::BuildGauge()
                    .Name("lockstep_operator_spares")

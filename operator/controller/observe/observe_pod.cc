@@ -20,7 +20,7 @@ using kube::PodView;
 constexpr Duration kSecondOfCreation = seconds(1);
 
 constexpr const char* kTaken =
-    "Kueue takes the pods for jobs of their own: its integrations.externalFrameworks must name "
+    "Kueue treats the pods as separate jobs: its integrations.externalFrameworks must name "
     "TrainingJob.v1alpha1.lockstep.dev, and the job needs label kueue.x-k8s.io/queue-name";
 
 bool IsTerminal(const PodView& pod) {

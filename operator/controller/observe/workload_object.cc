@@ -171,7 +171,7 @@ Result<Json> TopologyRequest(const core::TrainingJob& job) {
   if (Text(annotations, kUnconstrained) == "true") request["unconstrained"] = true;
   if (const std::string text = Text(annotations, kSliceSize); !text.empty()) {
     const std::optional<int32_t> size = ParseNumber<int32_t>(text);
-    if (!size) return Error::Invalid(std::string("annotation ") + kSliceSize + " is no number");
+    if (!size) return Error::Invalid(std::string("annotation ") + kSliceSize + " is not a number");
     request["podSetSliceSize"] = *size;
   }
   return request;
@@ -297,7 +297,7 @@ Result<std::string> WorkloadObject(const core::TrainingJob& job, const MakeWorkl
   if (const std::string longest = LabelOf(job, kLongestLabel); !longest.empty()) {
     const std::optional<int32_t> seconds = ParseNumber<int32_t>(longest);
     if (!seconds || *seconds < 1) {
-      return Error::Invalid(std::string("label ") + kLongestLabel + " is no number of seconds");
+      return Error::Invalid(std::string("label ") + kLongestLabel + " is not a number of seconds");
     }
     spec["maximumExecutionTimeSeconds"] = *seconds;
   }

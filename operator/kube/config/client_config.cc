@@ -19,7 +19,7 @@ Result<ClientConfig> LoadInCluster(const std::string& folder) {
   const char* port = std::getenv("KUBERNETES_SERVICE_PORT");
   if (host == nullptr || port == nullptr) {
     return Error::NotFound(
-        "KUBERNETES_SERVICE_HOST and _PORT are not set: this is no pod, say --kubeconfig");
+        "KUBERNETES_SERVICE_HOST and _PORT are not set: this is not a pod; give --kubeconfig");
   }
   ClientConfig config;
   std::string address = host;

@@ -110,12 +110,13 @@ void ReadServer(const Section& cluster, ClientConfig* config) {
   if (!config->server.starts_with(scheme) || config->server.size() == scheme.size()) {
     cluster.Refuse("server", "must be https://HOST[:PORT]");
   } else if (config->server.find_first_of("@?# \t\r\n") != std::string::npos) {
-    cluster.Refuse("server", "has characters that do not belong there");
+    cluster.Refuse("server", "has invalid characters");
   }
   config->tls_server_name = cluster.Text("tls-server-name");
   config->ca = cluster.File("certificate-authority", "certificate-authority-data");
   if (config->ca.empty()) {
-    cluster.Refuse("certificate-authority-data", "is missing: no other authority is trusted");
+    cluster.Refuse("certificate-authority-data",
+                   "is missing: the client trusts no other authority");
   }
   cluster.RefuseUnsupported({"insecure-skip-tls-verify", "proxy-url"});
 }

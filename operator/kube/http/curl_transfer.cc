@@ -228,7 +228,7 @@ Error CurlTransfer::ErrorOf(CURLcode code) const {
     case CURLE_SSL_ISSUER_ERROR:
       return Error::Denied("no TLS with the API server: " + what);
     default:
-      return Error::Unavailable("the API server is not reached: " + what);
+      return Error::Unavailable("the API server cannot be reached: " + what);
   }
 }
 

@@ -26,7 +26,7 @@ TEST(ManPageTest, PageOfACommandHasItsOptionsAndTheSectionsOfItsFooter) {
   bool old = false;
   go->add_flag("--old", old, "Not shown")->group("");
   go->footer(
-      "Examples:\n  car go 'home'\n\n.hidden is no request.\nExit codes:\n  0   there\n"
+      "Examples:\n  car go 'home'\n\n.hidden is not a request.\nExit codes:\n  0   there\n"
       "  1   not there");
   const std::string page =
       ManPage(*go, {.version = "1.2", .date = "2026-01-02", .also = {"car"}, .aliases = {}});
@@ -40,7 +40,7 @@ TEST(ManPageTest, PageOfACommandHasItsOptionsAndTheSectionsOfItsFooter) {
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-speed\\fR \\fIINT\\fR\nkm/h\nRange: 1 \\- 200.\n"
                               "Environment: \\fBCAR_SPEED\\fR.\n"));
   EXPECT_THAT(page, HasSubstr(".SH EXIT STATUS\n.TP\n\\fB0\\fR\nthere\n.TP\n\\fB1\\fR\n"));
-  EXPECT_THAT(page, HasSubstr(".SH NOTES\n\\&.hidden is no request.\n"));
+  EXPECT_THAT(page, HasSubstr(".SH NOTES\n\\&.hidden is not a request.\n"));
   EXPECT_THAT(page, HasSubstr(".SH EXAMPLES\n.nf\n  car go \\(aqhome\\(aq\n.fi\n"));
   EXPECT_THAT(page, HasSubstr(".SH SEE ALSO\n.BR car (1)\n"));
   EXPECT_THAT(page, Not(HasSubstr("old")));

@@ -25,7 +25,8 @@ Error ExplainOf(ApiErrorKind kind, const std::string& reason, const std::string&
 
 TEST(ExplainTest, AClusterWithoutTheTypeIsToldFromAJobThatIsMissing) {
   const Error no_type = ExplainOf(ApiErrorKind::kNotFound, "", "HTTP status 404");
-  EXPECT_THAT(no_type.message, HasSubstr("knows no TrainingJobs: install Lockstep there first"));
+  EXPECT_THAT(no_type.message,
+              HasSubstr("does not know TrainingJobs: install Lockstep there first"));
   EXPECT_EQ(ExitCodeOf(no_type), core::kExitNotFound);
   const Error no_job =
       ExplainOf(ApiErrorKind::kNotFound, "NotFound", "trainingjobs \"gpt\" not found");

@@ -177,7 +177,7 @@ TEST(JobTextTest, MachinesThatStatusLeavesOutAreCounted) {
   StoredJob job = MakeBusyJob();
   job.status.machines.desired = 1024;
   EXPECT_THAT(StatusText(job, At("09:00:00")),
-              HasSubstr("  and 1021 machines that are no worse\n"));
+              HasSubstr("  and 1021 machines in no worse state\n"));
 }
 
 TEST(JobTextTest, RanksAreOfTheMachinesThatTakePart) {

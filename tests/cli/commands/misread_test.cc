@@ -17,9 +17,9 @@ std::string Advice(const std::vector<std::string>& words) {
 
 TEST(Misread, ACommandWithoutItsDashesIsShownWithThem) {
   EXPECT_EQ(Advice({"run", "-p", "2", "python", "train.py", "--epochs", "3"}),
-            "a command stands behind --: `lockstep run -p 2 -- python train.py --epochs 3`");
+            "a command follows --: `lockstep run -p 2 -- python train.py --epochs 3`");
   EXPECT_EQ(Advice({"run", "train.py", "--lr", "0.1"}),
-            "a command stands behind --: `lockstep run -p 2 -- python3 train.py --lr 0.1`");
+            "a command follows --: `lockstep run -p 2 -- python3 train.py --lr 0.1`");
 }
 
 TEST(Misread, AnUnknownOptionIsAnsweredWithTheNearest) {
@@ -38,8 +38,8 @@ TEST(Misread, OptionsOfOtherLaunchersAreAnsweredWithLockstepsOwn) {
             "run: --nproc-per-node is an option of torchrun; write -p");
   EXPECT_EQ(Advice({"run", "--nnodes=4"}), "run: --nnodes is an option of torchrun; write -m 4");
   EXPECT_EQ(Advice({"run", "--master_port", "29500"}),
-            "run: --master_port is an option of another launcher; leave it out: Lockstep tells "
-            "every rank of the others");
+            "run: --master_port is an option of another launcher; leave it out: Lockstep connects "
+            "the ranks itself");
   EXPECT_EQ(Advice({"run", "-np", "4"}),
             "run: -np is an option of mpirun; write -m and -p, machines and processes on each");
 }

@@ -66,7 +66,7 @@ TEST(ConvertMpiJob, TakesTheWorkersAsMachinesAndTheLaunchersProgram) {
   EXPECT_EQ(Env(spec), (std::map<std::string, std::string>{{"A", "b"}, {"C", "d"}}));
   EXPECT_EQ(spec.failure_policy.max_restarts, 2);
   EXPECT_THAT(result.yaml,
-              AllOf(HasSubstr("name: resnet"), HasSubstr("mpirun goes on starting the ranks"),
+              AllOf(HasSubstr("name: resnet"), HasSubstr("mpirun still starts the ranks"),
                     HasSubstr("spec.sshAuthMountPath is not carried over"),
                     Not(HasSubstr("-x A is not carried over"))));
 }
@@ -94,7 +94,7 @@ TEST(ConvertMpiJob, ReadsVersion1AndOtherLaunchers) {
     const bool as_worker = c.machines == 3;
     const ConvertResult result = Convert(c.text);
     if (as_worker) {
-      EXPECT_THAT(Problems(result), HasSubstr("8 processes can't be dealt out evenly to 3"));
+      EXPECT_THAT(Problems(result), HasSubstr("8 processes cannot be divided evenly among 3"));
       continue;
     }
     const core::Spec spec = SpecOf(result);
@@ -112,11 +112,11 @@ TEST(ConvertMpiJob, RefusesWhatIsNoJob) {
     std::string text;
     const char* says;
   } cases[] = {
-      {MpiJobWith(line, "python, drive.py"), "no mpirun, horovodrun or deepspeed"},
+      {MpiJobWith(line, "python, drive.py"), "no readable mpirun, horovodrun or deepspeed"},
       {MpiJobWith(line, "sh, -c, sleep 5; mpirun a"), "more than start one launcher"},
       {MpiJobWith(line, "timeout, 1h, mpirun, a"), "mpirun stands behind timeout"},
-      {MpiJobWith(line, "mpirun, -np, \"7\", a"), "can't be dealt out evenly"},
-      {MpiJobWith(line, "mpirun, --novelty, a"), "is no option of mpirun"},
+      {MpiJobWith(line, "mpirun, -np, \"7\", a"), "cannot be divided evenly"},
+      {MpiJobWith(line, "mpirun, --novelty, a"), "is not a known option of mpirun"},
       {MpiJobWith("replicas: 2", "replicas: 0"), "number of machines"},
       {MpiJobWith("slotsPerWorker: 4", "slotsPerWorker: 0"), ""},
       {MpiJobWith("Launcher:", "Leader:"), "holds no Launcher"},
@@ -231,7 +231,7 @@ TEST(ConvertRayJob, RunsTheHeadsProgram) {
   EXPECT_EQ(spec.ttl_seconds_after_finished, 60);
   EXPECT_EQ(spec.failure_policy.max_restarts, 1);
   EXPECT_THAT(result.yaml, AllOf(HasSubstr("spec.runtimeEnvYAML is not carried over"),
-                                 HasSubstr("ray.init(\"auto\") finds none")));
+                                 HasSubstr("ray.init(\"auto\") finds no Ray")));
 }
 
 TEST(ConvertRayJob, RefusesAClusterThatWouldNeverEnd) {

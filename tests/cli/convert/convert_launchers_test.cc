@@ -69,7 +69,7 @@ TEST(ConvertMpirun, CarriesVariablesAndTheFolder) {
 
 TEST(ConvertMpirun, LeavesTheRanksToMpirun) {
   const std::string yaml = ConvertLine("mpirun -np 4 python -m mpi4py t.py").yaml;
-  EXPECT_THAT(yaml, AllOf(HasSubstr("framework: Mpi"), HasSubstr("goes on starting the ranks"),
+  EXPECT_THAT(yaml, AllOf(HasSubstr("framework: Mpi"), HasSubstr("still starts the ranks"),
                           Not(HasSubstr("LOOK AT THIS"))));
 }
 
@@ -78,7 +78,7 @@ TEST(ConvertMpirun, SaysWhatItCannotKnow) {
   EXPECT_THAT(ConvertLine("mpirun -np 4 --hostfile h t.py").yaml,
               HasSubstr("LOOK AT THIS: the host file h was not read"));
   EXPECT_THAT(ConvertLine("mpirun -H a:2,b:3 t.py").yaml, HasSubstr("unequal slots"));
-  EXPECT_THAT(ConvertLine("mpirun t.py").yaml, HasSubstr("says no number of processes"));
+  EXPECT_THAT(ConvertLine("mpirun t.py").yaml, HasSubstr("is given no number of processes"));
   EXPECT_THAT(ConvertLine("mpirun -np 2 --map-by socket t.py").yaml, HasSubstr("--map-by socket"));
 }
 
@@ -89,12 +89,12 @@ TEST(ConvertMpirun, RefusesWhatIsNoJob) {
   } cases[] = {
       {"mpirun -np 4", "names no script"},
       {"mpirun -np", "value is missing"},
-      {"mpirun -np four t.py", "\"four\" is no number"},
-      {"mpirun -np 0 t.py", "\"0\" is no number"},
-      {"mpirun -np 2 a : -np 2 b", "several programs"},
-      {"mpirun -np 5 -N 2 t.py", "can't be dealt out evenly"},
-      {"mpirun -np 4 -H a,b,c t.py", "can't be dealt out evenly"},
-      {"mpirun --novelty 3 t.py", "--novelty: is no option of mpirun"},
+      {"mpirun -np four t.py", "\"four\" is not a number"},
+      {"mpirun -np 0 t.py", "\"0\" is not a number"},
+      {"mpirun -np 2 a : -np 2 b", "a TrainingJob runs one program"},
+      {"mpirun -np 5 -N 2 t.py", "cannot be divided evenly"},
+      {"mpirun -np 4 -H a,b,c t.py", "cannot be divided evenly"},
+      {"mpirun --novelty 3 t.py", "--novelty: is not a known option of mpirun"},
       {"mpirun -np 1000 t.py", "spec.processesPerMachine"},
       {"mpirun -np 8 -H a:4\xff,b:4 t.py", "UTF-8"},
   };
@@ -150,7 +150,7 @@ TEST(ConvertDeepSpeed, ReadsModulesAndPrograms) {
 TEST(ConvertDeepSpeed, SaysWhatItCannotKnow) {
   EXPECT_THAT(ConvertLine("deepspeed -H h t.py").yaml,
               AllOf(HasSubstr("LOOK AT THIS: the host file h was not read"),
-                    HasSubstr("LOOK AT THIS: --num_gpus was not said")));
+                    HasSubstr("LOOK AT THIS: --num_gpus is not given")));
   EXPECT_THAT(Problems(ConvertLine("deepspeed --novelty t.py")), HasSubstr("of deepspeed"));
   EXPECT_THAT(Problems(ConvertLine("deepspeed --num_gpus=8")), HasSubstr("names no script"));
 }

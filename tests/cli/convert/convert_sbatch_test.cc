@@ -81,7 +81,7 @@ TEST(ConvertSbatch, StartsTheTasksOfSrunItself) {
   EXPECT_EQ(spec.resources_per_process.memory->ToString(), "16000Mi");
   EXPECT_THAT(spec.command,
               ElementsAre("python", "train.py", "--name", "converted", "--out", "$SCRATCH/a"));
-  EXPECT_THAT(result.yaml, AllOf(HasSubstr("LOOK AT THIS: the script does not say what $SCRATCH"),
+  EXPECT_THAT(result.yaml, AllOf(HasSubstr("LOOK AT THIS: the value of $SCRATCH"),
                                  HasSubstr("in place of SLURM_PROCID")));
 }
 
@@ -142,7 +142,7 @@ TEST(ConvertSbatch, SaysWhereSizesDiffer) {
 TEST(ConvertSbatch, LeavesOutWhatABlockMaySet) {
   const ConvertResult result = Convert(
       "#SBATCH -N 2\nN=2\nif true; then N=3; ./prepare; fi\nsrun torchrun --nnodes $N t.py\n");
-  EXPECT_THAT(Problems(result), HasSubstr("source:4:1: error: --nnodes: \"$N\" is no number"));
+  EXPECT_THAT(Problems(result), HasSubstr("source:4:1: error: --nnodes: \"$N\" is not a number"));
   EXPECT_THAT(Convert("#SBATCH -N 2\nif true; then ./p; fi\nsrun torchrun --nnodes 2 t.py\n").yaml,
               HasSubstr("Line 2, `./p`, is not carried over"));
 }
@@ -154,29 +154,31 @@ TEST(ConvertSbatch, RefusesWhatIsNoOneTraining) {
   } cases[] = {
       {"#SBATCH -N 2\necho a\n", "nothing in the script starts a training"},
       {"#SBATCH -N 2\nsrun a.py &\nsrun b.py &\nwait\n", "3:1: error: the script starts several"},
-      {"#SBATCH -N 2\nfor x in 1 2; do\nsrun t.py\ndone\n", "3:1: error: the launch stands inside"},
-      {"#SBATCH -N 2\n#SBATCH hetjob\nsrun t.py\n", "unequal parts"},
-      {"#SBATCH -N 2\nsrun --multi-prog a.conf\n", "several programs"},
+      {"#SBATCH -N 2\nfor x in 1 2; do\nsrun t.py\ndone\n", "3:1: error: the launch is inside"},
+      {"#SBATCH -N 2\n#SBATCH hetjob\nsrun t.py\n", "a TrainingJob has equal parts"},
+      {"#SBATCH -N 2\nsrun --multi-prog a.conf\n", "a TrainingJob runs one program"},
       {"#SBATCH -N 2\nsrun -N 2\n", "srun names no program"},
       {"#SBATCH -N 2\nsrun sh -c 'a=$(b; torchrun t.py'\n", "never ends"},
       {"#SBATCH -N 2\nsrun timeout 1h torchrun t.py\n", "stands behind timeout"},
       {"#SBATCH -N 2\nA='eval $A'\neval $A\n", "eval within eval"},
       {"#SBATCH -N 2\nsrun 't.py\n", "2:1: error: this quote"},
-      {"#SBATCH -N two\nsrun t.py\n", "1:1: error: -N: \"two\" is no number"},
-      {"#SBATCH --novelty=1\nsrun t.py\n", "1:1: error: --novelty: is no option of sbatch"},
-      {"#SBATCH --node=2\nsrun t.py\n", "--node: may be any of --nodes, --nodelist, --nodefile"},
+      {"#SBATCH -N two\nsrun t.py\n", "1:1: error: -N: \"two\" is not a number"},
+      {"#SBATCH --novelty=1\nsrun t.py\n",
+       "1:1: error: --novelty: is not a known option of sbatch"},
+      {"#SBATCH --node=2\nsrun t.py\n",
+       "--node: is ambiguous: it may be any of --nodes, --nodelist, --nodefile"},
       {"#SBATCH --nodez=2\nsrun t.py\n", "did you mean --nodes?"},
-      {"#SBATCH -Z\nsrun t.py\n", "error: -Z: is no option"},
+      {"#SBATCH -Z\nsrun t.py\n", "error: -Z: is not a known option"},
       {"#SBATCH --nodes\nsrun t.py\n", "its value is missing"},
-      {"#SBATCH 4\nsrun t.py\n", "\"4\" is no option of sbatch"},
-      {"#SBATCH --mem=lots\nsrun t.py\n", "is no amount of memory"},
-      {"#SBATCH -t 1:2:3:4\nsrun t.py\n", "is no time"},
-      {"#SBATCH -t -5\nsrun t.py\n", "is no time"},
-      {"#SBATCH --signal=USR1@soon\nsrun t.py\n", "\"soon\" is no number"},
-      {"#SBATCH -N 3 -n 8\nsrun t.py\n", "can't be dealt out evenly"},
+      {"#SBATCH 4\nsrun t.py\n", "\"4\" is not an option of sbatch"},
+      {"#SBATCH --mem=lots\nsrun t.py\n", "is not an amount of memory"},
+      {"#SBATCH -t 1:2:3:4\nsrun t.py\n", "is not a time"},
+      {"#SBATCH -t -5\nsrun t.py\n", "is not a time"},
+      {"#SBATCH --signal=USR1@soon\nsrun t.py\n", "\"soon\" is not a number"},
+      {"#SBATCH -N 3 -n 8\nsrun t.py\n", "cannot be divided evenly"},
       {"#SBATCH -N 5000\nsrun t.py\n", "spec.numMachines"},
       {"#SBATCH -N 2\nsrun t.py \x01\n", "control characters"},
-      {"#SBATCH -N 2\nsrun t.py \xff\n", "no UTF-8"},
+      {"#SBATCH -N 2\nsrun t.py \xff\n", "not UTF-8"},
   };
   for (const auto& c : cases) {
     const ConvertResult result = Convert(c.script);
@@ -213,7 +215,7 @@ TEST(ConvertSbatch, ReadsTimes) {
 TEST(ConvertSbatch, ReadsNoDirectiveBehindTheFirstCommand) {
   const ConvertResult result = Convert("#SBATCH -N 2\necho\n#SBATCH -N 3\nsrun t.py\n");
   EXPECT_EQ(SpecOf(result).num_machines, 2);
-  EXPECT_THAT(result.yaml, HasSubstr("Line 3: sbatch does not read"));
+  EXPECT_THAT(result.yaml, HasSubstr("Line 3: sbatch ignores"));
 }
 
 TEST(ConvertSbatch, MakesNamesThatKubernetesTakes) {

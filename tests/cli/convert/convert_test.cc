@@ -49,7 +49,7 @@ TEST(ConvertAccelerate, RefusesATotalThatDoesNotDivide) {
       Convert("distributed_type: MULTI_GPU\nnum_machines: 4\nnum_processes: 10\n");
   EXPECT_EQ(result.yaml, "");
   EXPECT_EQ(Problems(result),
-            "source:3:16: error: num_processes: 10 processes can't be dealt out evenly to 4 "
+            "source:3:16: error: num_processes: 10 processes cannot be divided evenly among 4 "
             "machines; num_processes is the total of all machines: write 8 or 12\n");
   EXPECT_THAT(Problems(Convert("distributed_type: MULTI_GPU\nnum_machines: 4\nnum_processes: 3\n")),
               HasSubstr("write 4"));
@@ -73,7 +73,7 @@ TEST(ConvertAccelerate, RefusesWhatIsNoGang) {
       {"distributed_type: multi_gpu\nnum_processes: 8\n", "write MULTI_GPU"},
       {"compute_environment: LOCAL_MACHINE\nnum_processes: 8\n", "is missing"},
       {"distributed_type: FSDP\nnum_processes: 8\nnum_machines: two\n", "a whole number"},
-      {"distributed_type: 'NO'\nnum_machines: 2\nnum_processes: 2\n", "alone"},
+      {"distributed_type: 'NO'\nnum_machines: 2\nnum_processes: 2\n", "a separate model on each"},
       {"distributed_type: FSDP\nnum_processes: 8\nparallelism_config: {dp_shard_size: 3}\n",
        "multiply to 3, but there are 8 processes"},
   };
@@ -205,9 +205,10 @@ TEST(ConvertTorchrun, SaysWhatVirtualLocalRanksBecome) {
 
 TEST(ConvertTorchrun, RefusesWhatIsWrong) {
   EXPECT_THAT(Problems(ConvertLine("torchrun --nnodes=2")), HasSubstr("names no script"));
-  EXPECT_THAT(Problems(ConvertLine("torchrun --nnodes=x train.py")), HasSubstr("no number"));
+  EXPECT_THAT(Problems(ConvertLine("torchrun --nnodes=x train.py")), HasSubstr("is not a number"));
   EXPECT_THAT(Problems(ConvertLine("torchrun --nnodes=0 train.py")), HasSubstr("1 or more"));
-  EXPECT_THAT(Problems(ConvertLine("torchrun --max-restarts=-1 train.py")), HasSubstr("no number"));
+  EXPECT_THAT(Problems(ConvertLine("torchrun --max-restarts=-1 train.py")),
+              HasSubstr("is not a number"));
 }
 
 TEST(ConvertAccelerateLaunch, ReadsItsCommandLine) {
@@ -324,7 +325,7 @@ TEST(ConvertKubeflow, ReadsAPyTorchJob) {
               AllOf(HasSubstr("name: bert"), HasSubstr("namespace: ml"), HasSubstr("team: nlp"),
                     HasSubstr("# env MASTER_PORT is not carried over"),
                     HasSubstr("# runPolicy.schedulingPolicy is not carried over"),
-                    HasSubstr("templates differ"), HasSubstr("# torchrun goes on starting 4")));
+                    HasSubstr("templates differ"), HasSubstr("# torchrun still starts 4")));
 }
 
 TEST(ConvertKubeflow, KeepsResourceClaimsInTheTemplate) {
@@ -359,11 +360,11 @@ TEST(ConvertKubeflow, SaysWhereResourcesDoNotDivide) {
   std::string text = kPyTorchJob;
   text.replace(text.find("\"4\""), 3, "\"3\"");
   const ConvertResult result = Convert(text);
-  EXPECT_THAT(result.yaml, AllOf(HasSubstr("can't be dealt out evenly to 3"),
+  EXPECT_THAT(result.yaml, AllOf(HasSubstr("cannot be divided evenly among 3"),
                                  HasSubstr("memory 400Gi is rounded down")));
   EXPECT_EQ(SpecOf(result).resources_per_process.gpu, 1);
   text.replace(text.find("nvidia.com/gpu: 4"), 17, "nvidia.com/gpu: 2");
-  EXPECT_THAT(Problems(Convert(text)), HasSubstr("2 can't be shared by 3 processes"));
+  EXPECT_THAT(Problems(Convert(text)), HasSubstr("2 cannot be shared by 3 processes"));
 }
 
 TEST(ConvertKubeflow, ReadsATrainJob) {

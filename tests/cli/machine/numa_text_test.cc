@@ -70,7 +70,7 @@ TEST(NumaTextTest, ArraysThatFitIntoCachesAreNotPassedOffAsMemory) {
   report.size.follows_rule = false;
   EXPECT_THAT(NumaTable(report), HasSubstr("LESS than four times the last-level caches (64 MiB)"));
   report.size.cache_bytes = 0;
-  EXPECT_THAT(NumaTable(report), HasSubstr("STREAM's rule can't be checked"));
+  EXPECT_THAT(NumaTable(report), HasSubstr("STREAM's rule cannot be checked"));
 }
 
 TEST(NumaTextTest, AQuotaThatHoldsWorkersBackIsSaid) {

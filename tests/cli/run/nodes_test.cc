@@ -33,7 +33,7 @@ std::map<std::string, std::string> Allocation() {
 }
 
 std::string Refusal(const Result<Nodes>& nodes) {
-  return nodes.ok() ? "it is no error" : nodes.error().message;
+  return nodes.ok() ? "it is not an error" : nodes.error().message;
 }
 
 TEST(FindNodes, WithoutAnAllocationAndHostsMachinesAreHere) {
@@ -156,12 +156,13 @@ TEST(FindNodes, ABatchJobOfOneNodeIsOnThisComputer) {
 
 TEST(FindNodes, AFileOfHostsThatCannotBeReadIsRefusedWithTheWayOut) {
   NodesRequest request = InJob("PBS_JOBID", "PBS_NODEFILE", "n1\n-oProxyCommand=x\n");
-  EXPECT_THAT(Refusal(FindNodes(request)), HasSubstr("\"-oProxyCommand=x\" is no name of a host"));
+  EXPECT_THAT(Refusal(FindNodes(request)),
+              HasSubstr("\"-oProxyCommand=x\" is not the name of a host"));
   request.read = [](const std::string& path) -> Result<std::string> {
     return Error::NotFound(path + " is not there");
   };
   EXPECT_THAT(Refusal(FindNodes(request)),
-              HasSubstr("this is in PBS's job 7, whose nodes cannot be told: /spool/hosts is not "
+              HasSubstr("this is in PBS's job 7, whose nodes cannot be found: /spool/hosts is not "
                         "there; --local runs all machines here"));
   request.local = true;
   EXPECT_TRUE(FindNodes(request).ok());
@@ -192,7 +193,7 @@ TEST(FirstOf, TakesTheFirstAndRefusesMoreThanThereAre) {
   EXPECT_THAT(FirstOf(nodes, 1)->names, ElementsAre("n1"));
   EXPECT_THAT(FirstOf(nodes, 2)->names, ElementsAre("n1", "n2"));
   EXPECT_THAT(Refusal(FirstOf(nodes, 3)),
-              HasSubstr("the job has 3 machines, and SLURM's job 7 has 2 nodes: say -m 2"));
+              HasSubstr("the job has 3 machines, and SLURM's job 7 has 2 nodes: give -m 2"));
   EXPECT_TRUE(FirstOf(Nodes{}, 3).ok()) << "this computer is as many as you like";
 }
 

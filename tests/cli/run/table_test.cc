@@ -183,7 +183,7 @@ TEST(Table, SaysWhatPreflightMeasuredAndWhichMachinesWereSlow) {
                             "link 5 GB/s",
                             {{1, 1, "link 0.1 GB/s", true}, {1, 2, "link 0.2 GB/s", false}}};
   const std::vector<std::string> lines = shown.Lines({200, 40});
-  EXPECT_THAT(lines, Contains("  preflight: the job goes on with slow machines; medians link 5 "
+  EXPECT_THAT(lines, Contains("  preflight: the job continues with slow machines; medians link 5 "
                               "GB/s"));
   EXPECT_THAT(lines, Contains("    machine 1, attempt 1, was slow and replaced: link 0.1 GB/s"));
   EXPECT_THAT(lines, Contains("    machine 1, attempt 2, is slow: link 0.2 GB/s"));
@@ -194,12 +194,12 @@ TEST(Table, SaysHowManyInterpretersWaitAndWhatTheyWereWorth) {
   EXPECT_THAT(shown.Lines({120, 40}), Each(Not(HasSubstr("interpreters"))));
   shown.status.processes = 8;
   shown.status.prestart = core::PrestartStatus{.ready = 3,
-                                               .reason = "machine 1: bash is no Python",
+                                               .reason = "machine 1: bash is not Python",
                                                .warm = 2,
                                                .cold = 1,
                                                .saved_milliseconds = 3400};
   EXPECT_THAT(shown.Lines({200, 40}),
-              Contains("  parked interpreters: 3 of 8 ready (machine 1: bash is no Python); "
+              Contains("  parked interpreters: 3 of 8 ready (machine 1: bash is not Python); "
                        "generations begun: 2 warm, 1 cold; 3.4 s of imports saved"));
   shown.status.state = core::JobState::kSucceeded;
   EXPECT_THAT(shown.Lines({200, 40}),

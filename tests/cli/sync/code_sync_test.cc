@@ -175,7 +175,7 @@ TEST_F(CodeSyncTest, RanksRunInTheTree) {
   spec.command = {"python3", folder_ + "/train.py"};
   EXPECT_FALSE(RunInTree(&spec, *sync_, folder_, "").ok());
   spec.command = {folder_ + "/.venv/bin/python3", "train.py"};
-  EXPECT_TRUE(RunInTree(&spec, *sync_, folder_, "").ok()) << "an environment is no code";
+  EXPECT_TRUE(RunInTree(&spec, *sync_, folder_, "").ok()) << "an environment is not code";
 }
 
 TEST_F(CodeSyncTest, ASavedFileIsNoticed) {

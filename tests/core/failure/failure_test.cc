@@ -55,7 +55,7 @@ TEST(DecideFailure, FailsOnExitCodesThatNoRestartHeals) {
   const struct {
     int code;
     const char* says;
-  } cases[] = {{2, "a file or library that is missing"},
+  } cases[] = {{2, "a missing file or library"},
                {2, "exitCodes: [2]"},
                {126, "cannot be executed"},
                {127, "not found"}};

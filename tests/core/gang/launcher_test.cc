@@ -161,7 +161,7 @@ TEST_F(LauncherGang, AMachineThatItNeverAskedFailsTheJob) {
   EXPECT_EQ(coordinator_->verdict()->exit_code, static_cast<uint32_t>(kExitConfiguration));
   EXPECT_EQ(coordinator_->verdict()->failure.machine, 2);
   EXPECT_THAT(coordinator_->verdict()->failure.message,
-              AllOf(HasSubstr("never ran anything on machine 2"), HasSubstr("-np")));
+              AllOf(HasSubstr("ran no command on machine 2"), HasSubstr("-np")));
 }
 
 TEST_F(LauncherGang, ASmallerWorldOfItsRanksFailsTheJob) {

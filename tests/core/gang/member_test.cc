@@ -21,8 +21,9 @@ TEST_F(MemberTest, AMachineThatStoodStillWithItsClockEndsItsLeaseAndSaysWhy) {
   EXPECT_LE(machines_[1].stops[0].kill_at, now_);
   Advance(seconds(1));
   EXPECT_EQ(coordinator_->last_failure().cause, Cause::kLeaseExpired);
-  EXPECT_THAT(coordinator_->last_failure().message,
-              testing::HasSubstr("on machine 1: it stood still for 1.5s without its clock"));
+  EXPECT_THAT(
+      coordinator_->last_failure().message,
+      testing::HasSubstr("on machine 1: it was stopped for 1.5s without a trace in its clock"));
   EXPECT_EQ(coordinator_->counters().process_failures, 0U);
   Advance(seconds(2));
   EXPECT_EQ(coordinator_->generation().ToString(), "1-2");

@@ -48,7 +48,7 @@ TEST_F(MembersTest, NothingBeginsBeforeItIsSaidWhoTakesPart) {
   Begin(2);
   Advance(minutes(5), seconds(1));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
-  EXPECT_EQ(coordinator_->Reason(), "waiting to be told which machines take part");
+  EXPECT_EQ(coordinator_->Reason(), "waiting for the operator to name the machines that take part");
   Say("0-1", "0-1");
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
 }

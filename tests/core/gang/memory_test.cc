@@ -374,8 +374,7 @@ TEST_F(MemoryTest, WhatAnAgentTookWithItIsSaid) {
   Advance(milliseconds(50));
   EXPECT_TRUE(persisted_.empty());
   EXPECT_EQ(coordinator_->unwritten(),
-            "checkpoint step-1 in memory was not written to /ckpt: not every machine's part of it "
-            "is there any more");
+            "checkpoint step-1 in memory was not written to /ckpt: a machine's part of it is gone");
 }
 
 TEST_F(MemoryTest, WithoutAFolderOrACheckpointAnAgentThatGetsSigtermLeavesAtOnce) {

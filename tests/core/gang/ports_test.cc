@@ -126,7 +126,7 @@ TEST_F(CoordinatorPortsTest, WhereAllThatItFindsAreTakenItSaysSoAndTriesAgainLat
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kBackoff);
   EXPECT_THAT(coordinator_->Reason(),
               HasSubstr("1-1 could not be prepared: no 2 ports in a row are free on every machine; "
-                        "the last that was found taken is port 20030 of machine 1"));
+                        "the last one in use was port 20030 of machine 1"));
   EXPECT_THAT(found_ports_, SizeIs(16));
   Advance(seconds(2));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
@@ -136,7 +136,7 @@ TEST_F(CoordinatorPortsTest, WhereAllThatItFindsAreTakenItSaysSoAndTriesAgainLat
 TEST_F(CoordinatorPortsTest, WhereAMachineSaysNothingForLongItSaysWhatItWaitsFor) {
   BeginHeld(2);
   Advance(seconds(6));
-  EXPECT_THAT(coordinator_->Reason(), HasSubstr("said which ports are free"));
+  EXPECT_THAT(coordinator_->Reason(), HasSubstr("reported its free ports"));
 }
 
 TEST_F(CoordinatorPortsTest, WhereMachine0HasNoneItSaysSoAndTriesAgainLater) {

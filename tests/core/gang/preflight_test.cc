@@ -118,7 +118,7 @@ TEST_F(CoordinatorPreflightTest, TheThirdSlowMachineIsKeptAndSaid) {
   EXPECT_THAT(prepared_, SizeIs(1));
   EXPECT_EQ(State(), PreflightState::kSlow);
   EXPECT_FALSE(coordinator_->preflight()->slow.back().replaced);
-  EXPECT_THAT(log_, HasSubstr("the job goes on with it"));
+  EXPECT_THAT(log_, HasSubstr("the job continues with it"));
 }
 
 TEST_F(CoordinatorPreflightTest, BelowTheUsersLeastTheJobFailsInsteadWithASentence) {

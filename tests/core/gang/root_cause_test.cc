@@ -135,7 +135,7 @@ TEST(RootCauseTest, WhoseLastWordsAreOfALostPeerYieldsToTheDeathOfOneThatSaysNoS
     EXPECT_EQ(root.rank, 3) << survivor.stderr_tail;
     EXPECT_THAT(root.message, testing::StartsWith("rank 3 on machine 1 was killed by SIGABRT; "
                                                   "noticed before it: rank 0 on machine 0 "));
-    EXPECT_THAT(root.message, testing::EndsWith(", whose last words are of a lost peer"));
+    EXPECT_THAT(root.message, testing::EndsWith(", whose last words report a lost peer"));
   }
 }
 
@@ -311,7 +311,7 @@ TEST(RootCauseTest, ARankThatItsAgentNeverHeardOfWasAWorldOfItsOwn) {
   const Failure root = FindRootCause({Fate(0, {alone})});
   EXPECT_EQ(root.cause, Cause::kConfiguration);
   EXPECT_THAT(root.message,
-              HasSubstr("rank 0 on machine 0 ended well and never began MPI through its agent"));
+              HasSubstr("rank 0 on machine 0 exited with 0 and never began MPI through its agent"));
 }
 
 TEST(RootCauseTest, CallsAProcessWhatItsJobDoes) {

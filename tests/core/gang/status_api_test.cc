@@ -108,7 +108,7 @@ TEST(GangStatusTest, WhatCannotBeReadNamesTheField) {
     const char* says;
   };
   for (const Case& c : {
-           Case{"", "no JSON"},
+           Case{"", "not JSON"},
            Case{"[]", "must be an object"},
            Case{"{\"version\": -1}", "version: must lie between 0 and"},
            Case{"{\"version\": 1.5}", "version: must be a whole number"},

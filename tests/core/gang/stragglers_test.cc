@@ -92,7 +92,7 @@ TEST(Stragglers, AMachineForWhichTheOthersWaitIsFoundIn200Steps) {
   EXPECT_EQ(gang.finder().found()->machine, 2u);
   EXPECT_NEAR(gang.finder().found()->cost, 0.05 / 0.16, 0.01);
   EXPECT_GE(gang.finder().found()->steps, StragglerFinder::kLeastSteps);
-  EXPECT_EQ(gang.finder().found()->because, "its ranks are alike");
+  EXPECT_EQ(gang.finder().found()->because, "its ranks are equally slow");
 }
 
 TEST(Stragglers, IsFoundInNoiseAsLargeAsItsLateness) {
@@ -158,7 +158,7 @@ TEST(Stragglers, TheReasonIsNamedWhereItIsKnown) {
   throttled.work = [](uint32_t rank) { return rank == 1 ? 0.2 : 0.1; };
   throttled.throttled = [](uint32_t machine) { return machine == 1 ? 0.4 : 0.0; };
   throttled.StepsUntilFound(1000);
-  EXPECT_EQ(throttled.finder().found()->because, "its CPU limit holds it for 40% of the time");
+  EXPECT_EQ(throttled.finder().found()->because, "its CPU limit throttled it for 40% of the time");
   Gang seldom(3, 1);  // most rounds see no change of the counter
   seldom.work = throttled.work;
   seldom.throttled = throttled.throttled;
@@ -194,7 +194,7 @@ TEST(Stragglers, AGpuThatIsHeldBackIsNamedWithWhatHoldsIt) {
                             rank.gpu_clock.slowed = kSlowedByHeat | kSlowedByHardware;
                           }),
             "GPU 1 (rank 5) is slowed by its temperature: 1200 of 1980 MHz, the median is 1755; "
-            "its ranks are alike");
+            "its ranks are equally slow");
   EXPECT_THAT(BecauseOfGpus(1755e6, [](RankProgress& rank) { rank.gpu_clock.hertz = 1500e6; }),
               HasSubstr("GPU 1 (rank 5) is slowed by its power cap: 1500 of 1980 MHz"));
   EXPECT_THAT(BecauseOfGpus(1755e6,
@@ -210,14 +210,14 @@ TEST(Stragglers, AGpuThatIsHeldBackIsNamedWithWhatHoldsIt) {
                             rank.gpu_clock.most = 0;
                             rank.gpu_clock.slowed = kSlowedByHardware;
                           }),
-            "the GPU of rank 5 is slowed by its hardware; its ranks are alike");
+            "the GPU of rank 5 is slowed by its hardware; its ranks are equally slow");
 }
 
 TEST(Stragglers, AGpuAtItsPowerCapAsAllOthersAreIsNoReason) {
-  EXPECT_EQ(BecauseOfGpus(1755e6, [](RankProgress&) {}), "its ranks are alike");
-  EXPECT_EQ(BecauseOfGpus(0, [](RankProgress&) {}), "its ranks are alike");
+  EXPECT_EQ(BecauseOfGpus(1755e6, [](RankProgress&) {}), "its ranks are equally slow");
+  EXPECT_EQ(BecauseOfGpus(0, [](RankProgress&) {}), "its ranks are equally slow");
   EXPECT_EQ(BecauseOfGpus(1755e6, [](RankProgress& rank) { rank.gpu_clock.hertz = 1700e6; }),
-            "its ranks are alike")
+            "its ranks are equally slow")
       << "no less than boards differ";
 }
 
@@ -225,7 +225,7 @@ TEST(Stragglers, AGpuThatWasHeldBackOnceIsNoReason) {
   int told = 0;
   const std::string because = BecauseOfGpus(
       1755e6, [&](RankProgress& rank) { rank.gpu_clock.hertz = ++told < 50 ? 600e6 : 1755e6; });
-  EXPECT_EQ(because, "its ranks are alike");
+  EXPECT_EQ(because, "its ranks are equally slow");
 }
 
 TEST(Stragglers, AGangThatReportsNoWaitsHasNone) {

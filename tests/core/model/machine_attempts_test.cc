@@ -74,7 +74,7 @@ TEST(MachineAttempts, RefuseWhatIsNoListOfRanges) {
 TEST(MachineAttempts, RefuseAMachineOfTwoAttempts) {
   Result<MachineAttempts> attempts = MachineAttempts::FromRanges({{1, "0-4"}, {2, "3"}});
   ASSERT_FALSE(attempts.ok());
-  EXPECT_EQ(attempts.error().message, "machine 3 stands there twice");
+  EXPECT_EQ(attempts.error().message, "machine 3 appears twice");
   EXPECT_FALSE(MachineAttempts::FromRanges({{0, "1"}}).ok());
 }
 

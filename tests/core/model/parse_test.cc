@@ -114,7 +114,7 @@ TEST(ParseYaml, SaysWhatToWriteForTheNamesOfOtherLaunchers) {
       {"numProcesses", "divide it by numMachines"},
       {"nproc_per_node", "write processesPerMachine"},
       {"num_machines", "did you mean \"numMachines\"?"},
-      {"machine_rank", "remove it: every machine is given its rank"},
+      {"machine_rank", "remove it: Lockstep gives every machine its rank"},
       {"main_process_ip", "remove it: the machines find each other, and MASTER_ADDR is set"},
       {"mainProcessPort", "MASTER_PORT is set"},
       {"mixed_precision", "{name: ACCELERATE_MIXED_PRECISION, value: bf16}"},
@@ -152,7 +152,7 @@ TEST(ParseYaml, SaysWhatToWriteInstead) {
       {"  gracePeriod: 5\n", "write 5s"},
       {"  gracePeriod: 5 min\n", "as in 30s, 1h30m or 500ms"},
       {"  gracePeriod: [5s]\n", "must be a duration"},
-      {"  sharedMemory: 16GB\n", "is no quantity"},
+      {"  sharedMemory: 16GB\n", "is not a quantity"},
       {"  sharedMemory: 100Pi\n", "too large"},
       {"  sharedMemory: [1]\n", "must be a quantity"},
       {"  resourcesPerProcess: {cpu: 0.5}\n", "put it in quotes: \"0.5\""},
@@ -188,10 +188,9 @@ TEST(ParseYaml, TakesNullForAFieldThatIsAbsentAsAnApiServerDoes) {
                     "  template: {spec: {volumes: [{name: a, emptyDir: }],"
                     " containers: [{name: worker, image: i, resources: }]}}\n"));
   EXPECT_TRUE(result.ok()) << Problems(result);
-  EXPECT_EQ(
-      Problems(result),
-      "job.yaml:5:3: warning: spec.numMachines: has no value and counts as absent; remove the "
-      "line, or write one\n");
+  EXPECT_EQ(Problems(result),
+            "job.yaml:5:3: warning: spec.numMachines: has no value and counts as absent; remove "
+            "the line, or write a value\n");
   EXPECT_EQ(result.job->spec.num_machines, 1);
   EXPECT_EQ(result.job->spec.image, "i");
   EXPECT_EQ(result.job->spec.template_,
@@ -261,24 +260,24 @@ TEST(ParseYaml, RefusesDocumentsThatAreNoneOfOurs) {
       {"---\n---\n", "the file is empty"},
       {"- 1\n", "must be a mapping with apiVersion"},
       {"text\n", "must be a mapping with apiVersion"},
-      {"a: [1\n", "this is no YAML"},
-      {"a: b: c\n", "this is no YAML"},
-      {",#", "nothing can begin with what stands here"},
-      {"a: 1\n]\n", "this is no YAML"},
-      {"a: 1\n...\n,\n", "this is no YAML"},
-      {"a: 1\na: 2\n", "stands here twice"},
-      {"a: &x [*x]\n", "inside what it names"},
-      {"a: *nobody\n", "this is no YAML"},
+      {"a: [1\n", "this is not YAML"},
+      {"a: b: c\n", "this is not YAML"},
+      {",#", "no value can begin like this"},
+      {"a: 1\n]\n", "this is not YAML"},
+      {"a: 1\n...\n,\n", "this is not YAML"},
+      {"a: 1\na: 2\n", "appears twice"},
+      {"a: &x [*x]\n", "inside the value that it names"},
+      {"a: *nobody\n", "this is not YAML"},
       {"<<: 1\n", "a merge key (<<) takes a mapping"},
       {"<<: [{a: 1}, b]\n", "a merge key (<<) takes a mapping"},
-      {"<<: {a: 1}\n<<: {b: 1}\n", "stands here twice"},
+      {"<<: {a: 1}\n<<: {b: 1}\n", "appears twice"},
       {"? [1]\n: 2\n", "a key must be text"},
       {"~: 2\n", "a key must be text"},
       {"a: !!binary aGk=\n", "tag"},
       {"a: !mine {b: 1}\n", "tag"},
-      {"a: \xff\n", "no UTF-8"},
-      {"a: \xc0\x80\n", "no UTF-8"},
-      {"a: \xed\xa0\x80\n", "no UTF-8"},
+      {"a: \xff\n", "not UTF-8"},
+      {"a: \xc0\x80\n", "not UTF-8"},
+      {"a: \xed\xa0\x80\n", "not UTF-8"},
       {std::string("a: \0b\n", 6), "control characters"},
       {"a: \x1b[31m\n", "control characters"},
       {std::string(kMaxDocumentBytes + 1, '#'), "larger than 1 MiB"},
@@ -348,7 +347,7 @@ TEST(ParseYaml, RefusesMergesThatExplode) {
 TEST(ParseYaml, TellsEachDuplicateKeyWithItsPlace) {
   const ParseResult result = ParseYaml(Job("  image: a\n  image: b\n"));
   EXPECT_EQ(Problems(result),
-            "job.yaml:6:3: error: image: this key stands here twice; remove one of them\n");
+            "job.yaml:6:3: error: image: this key appears twice; remove one of them\n");
 }
 
 TEST(ParseYaml, FollowsAliasesWithinBounds) {
@@ -458,14 +457,14 @@ TEST(ParseJson, RefusesWhatIsNoJson) {
     std::string text;
     const char* says;
   } cases[] = {
-      {"", "no JSON"},
-      {"{", "no JSON"},
-      {"{\"a\":1}{\"b\":2}", "no JSON"},
-      {"{\"a\":NaN}", "no JSON"},
-      {"{\"a\":1e999}", "no JSON"},
-      {"{\"a\":\"\\ud800\"}", "no JSON"},
-      {"{\"a\":\"\xff\"}", "no UTF-8"},
-      {"{\"a\":1,\"a\":2}", "stands here twice"},
+      {"", "not JSON"},
+      {"{", "not JSON"},
+      {"{\"a\":1}{\"b\":2}", "not JSON"},
+      {"{\"a\":NaN}", "not JSON"},
+      {"{\"a\":1e999}", "not JSON"},
+      {"{\"a\":\"\\ud800\"}", "not JSON"},
+      {"{\"a\":\"\xff\"}", "not UTF-8"},
+      {"{\"a\":1,\"a\":2}", "appears twice"},
       {"[1]", "must be a mapping"},
       {std::string(100'000, '['), "levels deep"},
       {std::string(kMaxDocumentBytes + 1, ' '), "larger than 1 MiB"},

@@ -109,9 +109,9 @@ TEST(AgentConfigTest, AttemptsFitTheMachinesTheEpochAndTheAgentsOwn) {
   json["attempts"] = {2, 1, 5};
   EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: must hold one number for each of 4 machines"));
   json["attempts"] = {2, 1, 5, 4};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: says that machine 3 is of another attempt"));
+  EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: lists machine 3 with another attempt"));
   json["attempts"] = {2, 6, 5, 5};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("epoch: must be at least every one of attempts"));
+  EXPECT_THAT(ErrorOf(json), HasSubstr("epoch: must be at least the highest of attempts"));
   for (const nlohmann::json& bad :
        {nlohmann::json("2-5"), nlohmann::json{-1, 1, 5, 5}, nlohmann::json{2, 1, 5, 4294967296}}) {
     json["attempts"] = bad;
@@ -187,7 +187,7 @@ TEST(AgentConfigTest, AFieldThatStandsTwiceIsRefused) {
   json.insert(1, "\"machine\":1,");
   Result<AgentConfig> read = ParseAgentConfig(json);
   ASSERT_FALSE(read.ok());
-  EXPECT_THAT(read.error().message, HasSubstr("machine: this key stands here twice"));
+  EXPECT_THAT(read.error().message, HasSubstr("machine: this key appears twice"));
 }
 
 TEST(AgentConfigTest, WhatIsNoObjectIsRefused) {

@@ -264,7 +264,7 @@ TEST(UserPatternTest, NamesWhatIsWrongWithAPattern) {
     return pattern.ok() ? "" : pattern.error().message;
   };
   EXPECT_EQ(problem(R"(at (?P<step>\d+))"), "");
-  EXPECT_THAT(problem(R"(at (?P<step>\d+)"), HasSubstr("is no regular expression"));
+  EXPECT_THAT(problem(R"(at (?P<step>\d+)"), HasSubstr("is not a regular expression"));
   EXPECT_THAT(problem(R"(at \d+)"), HasSubstr("needs one of the groups step, epoch and loss"));
   EXPECT_THAT(problem(R"(at (?P<steps>\d+))"), HasSubstr("has the group steps; the groups are"));
   EXPECT_THAT(problem(""), HasSubstr("needs one of the groups"));

@@ -75,7 +75,7 @@ TEST(Health, OfAJobThatNobodyHasSeenIsInProgress) {
 
 TEST(Health, SaysWhyInTheWordsOfTheStatus) {
   JobStatus status;
-  status.reason = "its image cannot be had";
+  status.reason = "its image cannot be pulled";
   SetHealth(status, "ImageUnavailable", WallTime{});
   for (const char* type : {"Ready", "Reconciling"}) {
     const Condition* condition = FindCondition(status.conditions, type);

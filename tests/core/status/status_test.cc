@@ -104,7 +104,7 @@ JobStatus Whole() {
   status.preflight =
       PreflightStatus{PreflightState::kPassed, "link 5 GB/s", {{1, 2, "link 0.1 GB/s", true}}};
   status.prestart = PrestartStatus{.ready = 12,
-                                   .reason = "machine 3: bash is no Python",
+                                   .reason = "machine 3: bash is not Python",
                                    .warm = 5,
                                    .cold = 2,
                                    .saved_milliseconds = 20'000,
@@ -211,7 +211,7 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("open":{"since":"1970-01-01T00:00:01.500000Z","cause":"MachineLost","generation":"2-5",)"
       R"("lastStep":1200,"nodesMilliseconds":2,"machineMilliseconds":{"StartUp":3000},)"
       R"("lostTo":{"MachineLost":3000}}},)"
-      R"("prestart":{"ready":12,"reason":"machine 3: bash is no Python","warm":5,"cold":2,)"
+      R"("prestart":{"ready":12,"reason":"machine 3: bash is not Python","warm":5,"cold":2,)"
       R"("savedMilliseconds":20000,"counted":"2-5"},)"
       R"("preflight":{"state":"Passed","typical":"link 5 GB/s","slow":[{"machine":1,"attempt":2,)"
       R"("because":"link 0.1 GB/s","replaced":true}]},)"
@@ -347,7 +347,7 @@ TEST(Status, SaysWhichFieldIsWrong) {
        "status.machineLostAfter: must be a duration with its unit; for seconds write 15s"},
       {R"({"machineLostAfter":"15"})", "status.machineLostAfter: "},
       {R"({"machines":{"byState":{"Happy":1}}})",
-       "status.machines.byState.Happy: is no name that is known here"},
+       "status.machines.byState.Happy: is not a known name"},
       {R"({"lastFailure":{"cause":"Gremlins"}})",
        "status.lastFailure.cause: must be None, ProcessExit, "},
       {R"({"lastFailure":{"rank":"0"}})", "status.lastFailure.rank: must be a whole number"},

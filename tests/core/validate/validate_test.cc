@@ -150,7 +150,7 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  roles: [{name: B}]\n", "spec.roles[0].name: must be at"},
       {Target::kLocal,
        "  command: [a]\n  processesPerMachine: 2\n  roles: [{name: b}, {name: b}]\n",
-       "spec.roles[1]: must have each name once: b stands here twice"},
+       "spec.roles[1]: must have each name once: b appears twice"},
       {Target::kLocal, "  command: [a]\n  framework: TensorFlow\n  roles: [{name: server}]\n",
        "spec.roles[0].name: must be chief, worker, ps or evaluator"},
       {Target::kLocal,
@@ -171,7 +171,7 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal,
        "  command: [a]\n  checkpoint: {memory: {size: 1Gi}}\n"
        "  roles: [{name: b, restart: Alone}]\n",
-       "spec.checkpoint.memory.size: must be absent where a role has restart: Alone"},
+       "spec.checkpoint.memory.size: must be absent if a role has restart: Alone"},
       {Target::kLocal, "  command: [a]\n  env: [{value: b}]\n", "env[0].name: is missing"},
       {Target::kLocal, "  command: [a]\n  env: [{name: a=b}]\n", "must be letters, digits"},
       {Target::kLocal, "  command: [a]\n  env: [{name: 1A}]\n", "not begin with a digit"},
@@ -180,14 +180,14 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  env: [{name: LOCKSTEP_X, value: \"1\"}]\n",
        "remove it: Lockstep sets it"},
       {Target::kLocal, "  command: [a]\n  env: [{name: A}, {name: A}]\n",
-       "error: spec.env[1]: A stands here twice"},
+       "error: spec.env[1]: A appears twice"},
       {Target::kLocal, "  command: [a]\n  env: [{name: A, valueFrom: {}}]\n",
        "spec.env[0].valueFrom: needs a cluster"},
       {Target::kCluster, "  command: [a]\n  env: [{name: A, value: b, valueFrom: {}}]\n",
        "both value and valueFrom"},
       {Target::kLocal, "  command: [a]\n  envFrom: [{secretRef: {name: s}}]\n",
        "spec.envFrom: needs a cluster"},
-      {Target::kLocal, "  command: [a]\n  suspend: true\n", "can't run; write false"},
+      {Target::kLocal, "  command: [a]\n  suspend: true\n", "cannot run; write false"},
       {Target::kLocal, "  command: [a]\n  imagePullSecrets: [{name: A}]\n",
        "must be the name of a Secret"},
       {Target::kLocal, "  command: [a]\n  topology: {bind: None, memoryPolicy: Strict}\n",
@@ -249,8 +249,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "must be PerProcess with framework: TensorFlow"},
       {Target::kLocal,
        "  command: [a]\n  framework: TensorFlow\n  numMachines: 1024\n  processesPerMachine: 3\n",
-       "spec.numMachines: makes more than 2048 workers, all of which stand in TensorFlow's "
-       "TF_CONFIG (found 3072 workers)"},
+       "spec.numMachines: makes more than 2048 workers, and TensorFlow's TF_CONFIG lists all of "
+       "them (found 3072 workers)"},
       {Target::kLocal, "  command: [a]\n  framework: TensorFlow\n  numMachines: 1025\n",
        "spec.numMachines: must be at most 1024 with framework: TensorFlow"},
       {Target::kLocal, "  command: [a]\n  env: [{name: TF_CONFIG, value: a}]\n",
@@ -277,9 +277,9 @@ TEST(Validate, HasAMessageForEveryRule) {
        "  command: [a]\n  failurePolicy: {rules: [{exitCodes: [1], signals: [SIGBUS]}]}\n",
        "write two rules"},
       {Target::kLocal, "  command: [a]\n  failurePolicy: {rules: [{stderr: \"(\"}]}\n",
-       "is no regular expression"},
+       "is not a regular expression"},
       {Target::kLocal, "  command: [a]\n  progress: {patterns: [\"(\"]}\n",
-       "spec.progress.patterns[0]: is no regular expression"},
+       "spec.progress.patterns[0]: is not a regular expression"},
       {Target::kLocal, "  command: [a]\n  progress: {patterns: [\"at (?P<steps>x)\"]}\n",
        "has the group steps; the groups are step, total, epoch, epochs and loss"},
       {Target::kLocal,
@@ -315,7 +315,7 @@ TEST(Validate, HasAMessageForEveryRule) {
        "unknown field \"containers\""},
       {Target::kLocal,
        "  command: [a]\n  template: {spec: {containers: [{name: worker, command: [b]}]}}\n",
-       "spec.command: stands in the template's worker container too"},
+       "spec.command: is also set in the template's worker container"},
       {Target::kLocal,
        "  command: [a]\n  template: {spec: {containers: [{name: worker, "
        "resources: {limits: {cpu: 1}}}]}}\n",
@@ -356,7 +356,7 @@ TEST(Validate, HasAMessageForEveryRule) {
        "spec.template.spec.initContainers: mounts a volume"},
       {Target::kLocal,
        "  command: [a]\n  schedulerName: a\n  template: {spec: {schedulerName: a}}\n",
-       "spec.schedulerName: stands in the template's pod too"},
+       "spec.schedulerName: is also set in the template's pod"},
       {Target::kCluster, "  trainer: {}\n", "spec.trainer.data: is missing"},
       {Target::kCluster, "  trainer: {mode: Generate}\n", "spec.trainer.prompts: is missing"},
       {Target::kCluster,
@@ -381,17 +381,18 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster, "  elastic: {growAfter: 25h}\n", "between 0s and 24h"},
       {Target::kCluster,
        "  numMachines: 4\n  trainer: {data: [a], globalBatchSize: 16}\n  elastic: {sizes: [3]}\n",
-       "spec.trainer.globalBatchSize can be dealt out evenly"},
+       "spec.trainer.globalBatchSize divides evenly"},
       {Target::kCluster, "  elastic: {}\n  framework: Horovod\n", "different numbers of ranks"},
       {Target::kCluster, "  elastic: {}\n  roles: [{name: a}]\n", "different numbers of ranks"},
       {Target::kCluster, "  elastic: {}\n  checkpoint: {memory: {size: 1Gi}}\n",
-       "lost with a part"},
+       "lost if a machine's part is lost"},
       {Target::kCluster, "  elastic: {}\n  preflight: {enabled: true}\n",
-       "slow machine's successor"},
+       "replacement of a slow machine"},
       {Target::kCluster, "  elastic: {}\n  trainer: {data: [a], recovery: InPlace}\n",
        "whose ranks may have other numbers in the next generation"},
       {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], globalBatchSize: 16}\n",
-       "can't be dealt out evenly to 3 processes; write a multiple of 3, or run it with this many "
+       "cannot be divided evenly among 3 processes; write a multiple of 3, or run it with this "
+       "many "
        "processes: 1, 2, 4, 8, 16 (found 16)"},
       {Target::kCluster,
        "  numMachines: 4\n  trainer: {data: [a], globalBatchSize: 16, microBatchSize: 8}\n",
@@ -400,7 +401,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "spec.trainer.parallel.pipeline: must divide the number of processes, 6; it may be 1, 2, 3, "
        "6"},
       {Target::kCluster, "  numMachines: 6\n  trainer: {data: [a], parallel: {pipeline: 2}}\n",
-       "can't be dealt out evenly to 6 processes in pipelines of 2; write a multiple of 3, or run "
+       "cannot be divided evenly among 6 processes in pipelines of 2; write a multiple of 3, or "
+       "run "
        "it with this many processes: 2, 4, 8, 16, 32"},
       {Target::kCluster,
        "  numMachines: 4\n  trainer: {data: [a], parallel: {pipeline: 4}, modelShape: {layers: 6, "
@@ -428,18 +430,18 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal,
        "  numMachines: 2\n  trainer: {data: [a], model: gpt2, device: Cuda, recovery: InPlace, "
        "parallel: {pipeline: 2}}\n",
-       "spec.trainer.recovery: must be Restart where parallel.pipeline or tensor is above 1"},
+       "spec.trainer.recovery: must be Restart if parallel.pipeline or tensor is above 1"},
       {Target::kCluster, "  trainer: {prompts: [a], mode: Generate, recovery: InPlace}\n",
        "spec.trainer.recovery: must be Restart for mode Generate"},
       {Target::kCluster, "  trainer: {data: [a], sync: ParameterServer, recovery: InPlace}\n",
        "spec.trainer.recovery: must be Restart with a parameter server"},
       {Target::kCluster,
        "  numMachines: 2\n  trainer: {data: [a], recovery: InPlace, parallel: {pipeline: 2}}\n",
-       "spec.trainer.recovery: must be Restart where parallel.pipeline or tensor is above 1"},
+       "spec.trainer.recovery: must be Restart if parallel.pipeline or tensor is above 1"},
       {Target::kCluster,
        "  numMachines: 2\n  trainer: {data: [a], recovery: InPlace, parallel: {tensor: 2, "
        "tensorShards: 2}}\n",
-       "spec.trainer.recovery: must be Restart where parallel.pipeline or tensor is above 1"},
+       "spec.trainer.recovery: must be Restart if parallel.pipeline or tensor is above 1"},
       {Target::kCluster, "  trainer: {data: [a], parallel: {pipeline: 0}}\n", "between 1 and 1024"},
       {Target::kCluster, "  trainer: {data: [a], parallel: {tensor: 0}}\n", "between 1 and 1024"},
       {Target::kCluster,
@@ -455,7 +457,7 @@ TEST(Validate, HasAMessageForEveryRule) {
        "must be a power of two"},
       {Target::kCluster,
        "  numMachines: 6\n  trainer: {data: [a], parallel: {tensor: 2, tensorShards: 2}}\n",
-       "can't be dealt out evenly to 6 processes in pipelines of 2"},
+       "cannot be divided evenly among 6 processes in pipelines of 2"},
       {Target::kCluster, "  trainer: {prompts: [a], mode: Generate, parallel: {tensorShards: 2}}\n",
        "must be 1 for mode Generate"},
       {Target::kCluster,
@@ -494,7 +496,7 @@ TEST(Validate, RefusesTorchrunUnderPerProcess) {
   };
   for (const char* command : commands) {
     const std::string spec = std::string("  processesPerMachine: 4\n  command: ") + command + "\n";
-    EXPECT_THAT(Local(spec), AllOf(HasSubstr("spec.command: set launch: PerMachine, or drop the "
+    EXPECT_THAT(Local(spec), AllOf(HasSubstr("spec.command: set launch: PerMachine, or remove the "
                                              "launcher"),
                                    HasSubstr("each of the 4 processes")))
         << command;
@@ -502,7 +504,7 @@ TEST(Validate, RefusesTorchrunUnderPerProcess) {
   }
 }
 
-// Each would run a training of its own on each machine, and the job would succeed.
+// Each would run a separate training on each machine, and the job would succeed.
 TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
   const struct {
     const char* command;
@@ -608,7 +610,7 @@ TEST(Validate, RefusesACheckpointToResumeFromWithoutAFolderOfTheJobsOwn) {
 
 TEST(Validate, FindsALauncherThatStandsInTheArgs) {
   EXPECT_THAT(Local("  command: [python]\n  args: [-m, torch.distributed.run, train.py]\n"),
-              HasSubstr("drop the launcher"));
+              HasSubstr("remove the launcher"));
 }
 
 TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
@@ -710,12 +712,11 @@ TEST(AddProblems, BlamesNoFieldForTheDefaultThatStandsInForAMistake) {
       "spec: {command: python, image: }\n");
   std::vector<Problem> problems = parsed.problems;
   AddProblems(Validate(*parsed.job, Target::kCluster), &problems);
-  EXPECT_EQ(
-      Format(problems, "job.yaml"),
-      "job.yaml:4:17: error: spec.command: must be a list; write [python] (found the text "
-      "\"python\")\n"
-      "job.yaml:4:25: warning: spec.image: has no value and counts as absent; remove the line, "
-      "or write one\n");
+  EXPECT_EQ(Format(problems, "job.yaml"),
+            "job.yaml:4:17: error: spec.command: must be a list; write [python] (found the text "
+            "\"python\")\n"
+            "job.yaml:4:25: warning: spec.image: has no value and counts as absent; remove the "
+            "line, or write a value\n");
 }
 
 TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {

@@ -506,7 +506,7 @@ float High(uint32_t word) { return std::bit_cast<float>(word & 0xffff0000U); }
 
 void CheckAligned(const void* pointer, const char* operation) {
   if (reinterpret_cast<uintptr_t>(pointer) % 16 == 0) return;
-  block->failure() = std::string(operation) + " of an address that is no multiple of 16";
+  block->failure() = std::string(operation) + " of an address that is not a multiple of 16";
   block->Stop();
 }
 

@@ -138,7 +138,7 @@ TEST(Emulator, SaysThatAnAddressIsNotAligned) {
   std::vector<float> memory(128);
   EXPECT_THAT(
       emulator::Run(trainer::gpu::Copies{memory.data(), memory.data(), memory.data(), 1}, {}),
-      HasSubstr("CopyAsync of an address that is no multiple of 16"));
+      HasSubstr("CopyAsync of an address that is not a multiple of 16"));
 }
 
 TEST(Emulator, RefusesALaunchThatTheKernelIsNotMadeFor) {

@@ -77,7 +77,7 @@ TEST(Options, WhatIsNoNameOfANamespaceIsRefusedByItsName) {
   for (const char* wrong : {"Team-A", "a.b", "-a", "a b", "a/b"}) {
     const Parsed parsed = Parse({std::string("--namespace=") + wrong});
     EXPECT_EQ(parsed.exit_code, 2) << wrong;
-    EXPECT_THAT(parsed.said, HasSubstr("\"" + std::string(wrong) + "\" is no name")) << wrong;
+    EXPECT_THAT(parsed.said, HasSubstr("\"" + std::string(wrong) + "\" is not the name")) << wrong;
   }
   EXPECT_EQ(Parse({"--namespace=" + std::string(64, 'a')}).exit_code, 2);
   EXPECT_EQ(Parse({"--namespace="}).exit_code, 2);

@@ -149,7 +149,7 @@ TEST_F(GangLinkTest, WhoIsNotWhoWasAskedIsNotHeard) {
   link_->Set(kJob, peers);
   ASSERT_TRUE(RunUntil([&] { return machine0->answers >= 2; }));
   EXPECT_EQ(Heard(), 0u);
-  EXPECT_THAT(link_->LastError(kJob), HasSubstr("not who was asked"));
+  EXPECT_THAT(link_->LastError(kJob), HasSubstr("not the agent that was asked"));
 }
 
 TEST_F(GangLinkTest, WhoHasAnotherKeyIsNotHeard) {

@@ -221,7 +221,7 @@ TEST(Pod, IsRefusedWithATemplateOfWrongTypes) {
         [](core::Spec& spec) { spec.placement.topology_key = "zone"; });
     Result<std::string> pod = PodObject(job, StatusOf(job), Request(), {});
     ASSERT_FALSE(pod.ok()) << yaml << *pod;
-    EXPECT_THAT(pod.error().message, HasSubstr("spec.template is no pod template")) << yaml;
+    EXPECT_THAT(pod.error().message, HasSubstr("spec.template is not a pod template")) << yaml;
   }
 }
 

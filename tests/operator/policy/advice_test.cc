@@ -25,13 +25,13 @@ TEST(Advice, AMachineThatIsTooLargeForEveryNodeIsToldHowLargeTheLargestIs) {
   std::map<std::string, Quantity> largest = {{"nvidia.com/gpu", Quantity::FromUnits(8)}};
   EXPECT_EQ(AdviceOnScheduling(message, Quantity::FromUnits(16), largest),
             "a machine asks for 16 nvidia.com/gpu and the largest node has 8: add larger nodes, or "
-            "ask for less in spec.resourcesPerProcess.gpu");
+            "lower spec.resourcesPerProcess.gpu");
   EXPECT_EQ(AdviceOnScheduling(message, Quantity::FromUnits(8), largest),
-            "no node has as much nvidia.com/gpu free: ask for less in "
+            "no node has as much nvidia.com/gpu free: lower "
             "spec.resourcesPerProcess.gpu, wait, or add nodes");
   largest = {{"cpu", Quantity::FromUnits(8)}};
   EXPECT_THAT(AdviceOnScheduling(message, Quantity::FromUnits(8), largest),
-              HasSubstr("no node has nvidia.com/gpu: look whether its device plugin runs"));
+              HasSubstr("no node has nvidia.com/gpu: check whether its device plugin runs"));
 }
 
 TEST(Advice, TooLittleCpuIsAQuestionOfNodes) {
@@ -122,7 +122,7 @@ TEST(Advice, AnImageThatIsNotThereIsToBeCorrected) {
   EXPECT_THAT(AdviceOnContainer("InvalidImageName",
                                 "Failed to apply default image tag \"Busy Box\": couldn't parse "
                                 "image name \"Busy Box\": invalid reference format"),
-              HasSubstr("no name of an image"));
+              HasSubstr("not an image name"));
 }
 
 TEST(Advice, ARegistryThatAsksForCredentialsIsGivenSome) {
@@ -211,7 +211,7 @@ TEST(Advice, TheContainersThatAQuotaNamesAreToldApart) {
                             "limits.ephemeral-storage for: lockstep-install,worker; "
                             "requests.ephemeral-storage for: lockstep-install,worker",
                             kInstaller),
-            "the quota wants an amount of every container: set value "
+            "the quota requires a request or limit of every container: set value "
             "agent.resources.ephemeral-storage of the operator's chart for lockstep-install, and "
             "spec.resourcesPerMachine.ephemeral-storage");
   EXPECT_THAT(AdviceOnRefusal("pods \"gpt-0\" is forbidden: failed quota: q: must specify "

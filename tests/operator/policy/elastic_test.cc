@@ -208,7 +208,7 @@ TEST(Elastic, Machine0GetsTheNodeOfTheHighestMachineWhereItFindsNone) {
   EXPECT_EQ(decision.intent->counters, before.counters) << "it costs nothing";
   ASSERT_THAT(decision.events, SizeIs(1));
   EXPECT_THAT(decision.events[0].note,
-              HasSubstr("machine 0 found no node, and gets that of machine 2"));
+              HasSubstr("machine 0 found no node, so it takes the node of machine 2"));
 }
 
 TEST(Elastic, WhoGaveItsNodeToMachine0WaitsUntilThatHasIt) {

@@ -238,7 +238,7 @@ TEST(Observe, ANameConflictIsACondition) {
   const core::Condition* conflict = core::FindCondition(scene.status().conditions, "NameConflict");
   ASSERT_NE(conflict, nullptr);
   EXPECT_EQ(conflict->status, core::Condition::Value::kTrue);
-  EXPECT_THAT(conflict->message, HasSubstr("service gpt exists and is not this job's"));
+  EXPECT_THAT(conflict->message, HasSubstr("service gpt exists and does not belong to this job"));
 }
 
 }  // namespace

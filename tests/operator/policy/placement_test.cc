@@ -38,7 +38,7 @@ TEST(Placement, TheOldestKeepsWhatItHas) {
   scene.Pass(hours(1));
   scene.Settle();
   EXPECT_EQ(scene.status().attempts.size(), 2);
-  EXPECT_THAT(scene.status().reason, HasSubstr("keeps its place"));
+  EXPECT_THAT(scene.status().reason, HasSubstr("the job keeps its nodes"));
 }
 
 TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
@@ -52,7 +52,7 @@ TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
     scene.RemoveMachines();
     const Decision waits = scene.Settle();
     EXPECT_TRUE(scene.status().attempts.empty());
-    EXPECT_THAT(scene.status().reason, HasSubstr("let go of its nodes"));
+    EXPECT_THAT(scene.status().reason, HasSubstr("released its nodes"));
     const Duration pause = waits.wake - scene.now.boot;
     EXPECT_GT(pause, before);
     EXPECT_LE(pause, minutes(8));

@@ -72,7 +72,7 @@ TEST_F(PodGroupTest, NoPodIsMadeWhileItIsRefusedAndTheReasonSaysWhy) {
   scene_.Pass(seconds(2));
   EXPECT_THAT(scene_.Settle().actions, IsEmpty());
   EXPECT_EQ(scene_.status().reason,
-            "podgroup gpt-e1 cannot be made: the cluster lacks scheduler-plugins");
+            "podgroup gpt-e1 cannot be created: the cluster lacks scheduler-plugins");
   scene_.Pass(seconds(10));
   const Decision again = scene_.Settle();
   EXPECT_THAT(All<MakePodGroup>(again), SizeIs(1));

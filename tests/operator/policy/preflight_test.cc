@@ -143,7 +143,8 @@ TEST(PreflightPolicy, AMachineThatTheJobGoesOnWithIsToldOfOnce) {
   Say(scene, {PreflightState::kSlow, "", {Slow(1, true), Slow(2, false)}});
   const Decision decision = scene.Decide();
   ASSERT_THAT(decision.events, SizeIs(1));
-  EXPECT_THAT(decision.events[0].note, HasSubstr("machine 2 is slow, and the job goes on with it"));
+  EXPECT_THAT(decision.events[0].note,
+              HasSubstr("machine 2 is slow, and the job continues with it"));
   scene.Settle();
   Say(scene, {PreflightState::kSlow, "", {Slow(1, true), Slow(2, false)}});
   EXPECT_THAT(scene.Decide().events, IsEmpty());

@@ -39,8 +39,8 @@ class PrestartPolicy : public ::testing::Test {
 };
 
 TEST_F(PrestartPolicy, TellsWhatWaitsAndCountsEachGenerationOnce) {
-  core::PrestartStatus told = Say(0, "machine 0: the first step is waited for", {Began(1, false)});
-  EXPECT_EQ(told.reason, "machine 0: the first step is waited for");
+  core::PrestartStatus told = Say(0, "machine 0: waiting for the first step", {Began(1, false)});
+  EXPECT_EQ(told.reason, "machine 0: waiting for the first step");
   EXPECT_EQ(told.cold, 1);
   EXPECT_EQ(told.warm, 0);
   EXPECT_EQ(told.saved_milliseconds, 0) << "no machine waits for another's imports in vain";

@@ -448,7 +448,7 @@ TEST_F(QueueTest, WithoutKueueAJobWaitsAndSaysSo) {
   EXPECT_THAT(decision.actions, IsEmpty());
   EXPECT_EQ(scene_.status().state, JobState::kQueued);
   EXPECT_THAT(scene_.status().reason, HasSubstr("Kueue is not installed"));
-  EXPECT_THAT(scene_.status().reason, HasSubstr("may not read its objects"));
+  EXPECT_THAT(scene_.status().reason, HasSubstr("may not read Kueue's objects"));
 }
 
 TEST_F(QueueTest, WhyAWorkloadCannotBeMadeIsTold) {

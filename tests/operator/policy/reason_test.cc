@@ -30,7 +30,7 @@ TEST(Reason, OfAMachineThatIsTooLargeBeginsWithTheAdvice) {
   EXPECT_THAT(
       ReasonOf(scene),
       testing::StartsWith("1 of 2 machines are not scheduled: a machine asks for 1k cpu and "
-                          "the largest node has 8: add larger nodes, or ask for less in "
+                          "the largest node has 8: add larger nodes, or lower "
                           "spec.resourcesPerProcess.cpu; the scheduler: 0/300 nodes"));
 }
 
@@ -55,9 +55,10 @@ TEST(Reason, OfAnImageIsTheSameWhateverKubeletTriesAtTheMoment) {
   Wait(scene, 1, "ErrImagePull",
        "failed to resolve reference \"docker.io/library/busybox:nope\": "
        "docker.io/library/busybox:nope: not found");
-  EXPECT_EQ(ReasonOf(scene),
-            "machine 1 cannot start on node node-1, for its image cannot be had: busybox:nope; "
-            "there is no such image: correct its name or tag");
+  EXPECT_EQ(
+      ReasonOf(scene),
+      "machine 1 cannot start on node node-1, because its image cannot be pulled: busybox:nope; "
+      "there is no such image: correct its name or tag");
   Wait(scene, 1, "ImagePullBackOff",
        "Back-off pulling image \"busybox:nope\": ErrImagePull: docker.io/library/busybox:nope: "
        "not found");
@@ -72,8 +73,9 @@ TEST(Reason, IsAQuotasOrAnAdmissionsRefusal) {
                                   "pods \"gpt-0\" is forbidden: exceeded quota: gpus"};
   scene.notes().make_again = scene.now.boot + seconds(10);
   scene.Pass(seconds(1));  // such details are written once a second
-  EXPECT_EQ(ReasonOf(scene),
-            "pod gpt-0 may not be made: exceeded quota: gpus; ask for less, or raise the quota");
+  EXPECT_EQ(
+      ReasonOf(scene),
+      "pod gpt-0 may not be created: exceeded quota: gpus; lower the requests, or raise the quota");
 }
 
 TEST(Reason, IsNoRefusalOnceWhatWasRefusedIsThere) {
@@ -84,7 +86,7 @@ TEST(Reason, IsNoRefusalOnceWhatWasRefusedIsThere) {
   scene.notes().make_again = scene.now.boot + seconds(10);
   scene.Make(pods);  // the answer to one of these was lost
   scene.Settle();
-  EXPECT_THAT(scene.status().reason, testing::Not(HasSubstr("may not be made")));
+  EXPECT_THAT(scene.status().reason, testing::Not(HasSubstr("may not be created")));
   EXPECT_TRUE(scene.Decide().nothing_missing) << "so the next refusal is the first again";
 }
 
@@ -108,9 +110,9 @@ TEST(Reason, IsThatNoAgentCanBeReachedWhereANetworkPolicyCutsThemOff) {
   Scene scene(MakeJob("gpt").Machines(2));
   for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
   scene.snapshot().gang_error = "cannot reach 10.0.0.1:7070: Connection timed out";
-  EXPECT_EQ(ReasonOf(scene), "no word yet from the agent of machine 0");
+  EXPECT_EQ(ReasonOf(scene), "the agent of machine 0 has not answered yet");
   scene.Pass(seconds(16));
-  EXPECT_THAT(ReasonOf(scene), HasSubstr("a NetworkPolicy must let the operator's namespace in"));
+  EXPECT_THAT(ReasonOf(scene), HasSubstr("a NetworkPolicy must allow the operator's namespace"));
 }
 
 TEST(Reason, IsThatMachine0AnswersAsNoAgentDoes) {
@@ -119,7 +121,7 @@ TEST(Reason, IsThatMachine0AnswersAsNoAgentDoes) {
   scene.snapshot().gang_error = "10.0.0.1:7070 answered GET /status with 302";
   scene.snapshot().gang_unreadable = true;
   scene.Pass(seconds(16));
-  EXPECT_THAT(ReasonOf(scene), HasSubstr("machine 0 answers on port 7070, but not as an agent"));
+  EXPECT_THAT(ReasonOf(scene), HasSubstr("machine 0 answers on port 7070, but not like an agent"));
 }
 
 TEST(Reason, OfAGangThatIsCutOffWhileItRunsIsThatItsStatusIsOld) {
@@ -129,7 +131,7 @@ TEST(Reason, OfAGangThatIsCutOffWhileItRunsIsThatItsStatusIsOld) {
   scene.Pass(minutes(1));
   EXPECT_EQ(ReasonOf(scene), "");
   scene.Pass(minutes(2));
-  EXPECT_THAT(ReasonOf(scene), HasSubstr("what is shown is old"));
+  EXPECT_THAT(ReasonOf(scene), HasSubstr("the status shown is old"));
   EXPECT_EQ(scene.status().state, core::JobState::kRunning);
   scene.snapshot().gang_error.clear();
   scene.Running();
@@ -164,7 +166,7 @@ TEST(Reason, IsTheCoordinatorsOnceItSpeaks) {
 TEST(Reason, IsTheSilenceOfMachine0BeforeThat) {
   Scene scene(MakeJob("gpt").Machines(2));
   for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
-  EXPECT_EQ(ReasonOf(scene), "no word yet from the agent of machine 0");
+  EXPECT_EQ(ReasonOf(scene), "the agent of machine 0 has not answered yet");
 }
 
 }  // namespace

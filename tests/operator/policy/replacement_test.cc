@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                   s.machine(1).end = Exited(143);
                   s.machine(1).all_ended = true;
                 },
-                1, 0, "nobody asked the machine to leave"},
+                1, 0, "the machine was not asked to leave"},
         EndCase{"evicted", [](Scene& s) { s.machine(1).end = Evicted("low on memory"); }, 0, 0,
                 "low on memory"},
         EndCase{"preempted",
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Scene& s) {
                   s.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(15);
                 },
-                1, 0, "has not heard of it for 15 s"},
+                1, 0, "has not heard from it for 15 s"},
         EndCase{"rule",
                 [](Scene& s) {
                   s.Report(core::CoordinatorPhase::kStopping).machines[1].replace = true;
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                   // Machine 0 has been replaced since: what the old one judged is void.
                   s.machine(1).end = Verdict(78, {0, 3}, 1, 1);
                 },
-                0, 0, "verdict that no longer counts"}),
+                0, 0, "outdated verdict"}),
     [](const auto& info) { return info.param.name; });
 
 // Machine 0's agent, which found generations of later attempts than its own.
@@ -114,7 +114,7 @@ TEST(Replacement, AStatusThatWentBackIsRaisedAboveTheAttemptsThatMachine0Found) 
   EXPECT_EQ(decision.intent->epoch, 10U);
   EXPECT_EQ(decision.intent->attempts.Of(0), 10U);
   EXPECT_EQ(decision.intent->attempts.Of(1), 1U) << "survivors keep their pods";
-  EXPECT_EQ(decision.intent->counters.replacements, 0U) << "it is no machine's fault";
+  EXPECT_EQ(decision.intent->counters.replacements, 0U) << "it is not a machine's fault";
   ASSERT_THAT(decision.events, SizeIs(1));
   EXPECT_TRUE(decision.events[0].warning);
   EXPECT_THAT(decision.events[0].note, HasSubstr("status has gone back"));

@@ -228,7 +228,7 @@ TEST(Spares, OneThatIsRefusedIsTriedLaterAndHoldsNothingUp) {
   scene.Pass(seconds(1));
   scene.Settle();
   EXPECT_EQ(scene.status().state, core::JobState::kRunning);
-  EXPECT_EQ(scene.status().reason, "pod gpt-spare0 may not be made: exceeded quota: gpus");
+  EXPECT_EQ(scene.status().reason, "pod gpt-spare0 may not be created: exceeded quota: gpus");
   scene.machine(1).end = Killed(9);
   EXPECT_THAT(All<StartMachine>(scene.Settle()), SizeIs(1));
 }
@@ -266,7 +266,7 @@ TEST(Spares, ANameThatSomebodyElseHasIsLeftToThem) {
   const Decision decision = scene.Settle();
   ASSERT_TRUE(decision.status);
   EXPECT_EQ(decision.status->reason,
-            "pod gpt-spare0 belongs to somebody else; another name is tried");
+            "pod gpt-spare0 does not belong to this job; the operator tries another name");
 }
 
 TEST(Spares, OneThatLeavesWhileTheOperatorIsStartedAnewIsTheMachinesPlaceStill) {

@@ -25,14 +25,14 @@ TEST(StragglerPolicy, NamesMachineNodeCostAndReason) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
   EXPECT_EQ(Straggling(scene), nullptr);
-  Say(scene, core::Straggler{1, 0.314, 40, "its CPU limit holds it for 40% of the time"});
+  Say(scene, core::Straggler{1, 0.314, 40, "its CPU limit throttled it for 40% of the time"});
   const Decision decision = scene.Decide();
   scene.status() = *decision.status;
   ASSERT_NE(Straggling(scene), nullptr);
   EXPECT_EQ(Straggling(scene)->status, Condition::Value::kTrue);
   EXPECT_EQ(Straggling(scene)->message,
-            "machine 1 on node node-1 is the last to come to the gang's collectives: the others "
-            "wait for it for 31% of each step; its CPU limit holds it for 40% of the time");
+            "machine 1 on node node-1 is last at the gang's collectives: the others wait for it "
+            "for 31% of each step; its CPU limit throttled it for 40% of the time");
   ASSERT_EQ(decision.events.size(), 1u);
   EXPECT_EQ(decision.events[0].reason, "Straggler");
   EXPECT_EQ(scene.status().reason, Straggling(scene)->message);

@@ -6,7 +6,7 @@ namespace {
 using core::Condition;
 
 constexpr const char* kDoubt =
-    "rank 0 runs accelerate launch, which starts a training of its own: write the program itself";
+    "rank 0 runs accelerate launch, which starts a separate training: write the program itself";
 
 const Condition* Doubted(const core::JobStatus& status) {
   return core::FindCondition(status.conditions, "RanksNeverMet");

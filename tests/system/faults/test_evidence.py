@@ -300,7 +300,7 @@ def test_agent_queries_nccl_ras_only_at_addresses_of_its_ranks(training, tmp_pat
                 "Job summary: 1 node of well", "does not answer as such",
                 "Job summary: 1 node of endless", "does not answer as such"]):
             wait_until(lambda m=machine, w=words: w in said(m), f"'{words}' of machine {machine}")
-        wait_until(lambda: "(there was more" in said(2), "what is too much to be cut")
+        wait_until(lambda: "(the rest was too long" in said(2), "what is too much to be cut")
         assert "RAS" not in said(4)
         stepping(made)
         with pytest.raises(BlockingIOError):
@@ -358,7 +358,7 @@ def test_gang_restarts_after_hang_when_log_disk_is_full(training):
     made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "1s"}, full=full)
     hang_of(made, "rank 3 is in load_batch")
     made.wait_running(after="1-1")
-    made.agents[0].wait_log("where the ranks hung could not be kept: ")
+    made.agents[0].wait_log("the stacks of the hanging ranks could not be saved: ")
 def test_the_built_in_trainers_flight_recorder_names_the_collective(gang, tmp_path):
     job = {"modelShape": {"layers": 1, "heads": 1, "width": 16, "vocabulary": 256},
            "data": ["/usr/share/common-licenses/GPL-3"], "steps": 10_000_000, "globalBatchSize": 4,

@@ -95,7 +95,7 @@ def test_second_and_third_generation_start_from_parked_interpreters(gang, tmp_pa
     third = {seen(made, "1-3", rank)["pid"] for rank in range(4)}
     assert not third & waiting
     for agent in made.agents.values():
-        wait_until(lambda a=agent: a.log.count("all ranks of this machine came of spares") == 2,
+        wait_until(lambda a=agent: a.log.count("all ranks of this machine started from spares") == 2,
                    lambda a=agent: a.log)
     finish(made)
 
@@ -120,7 +120,7 @@ def test_warm_rank_runs_files_and_folder_that_plain_start_would_run(gang, tmp_pa
     (tmp_path / "new").rename(link)
     made.tell(0, 3)
     assert seen(made, "1-3", 0)["folder"] == str(tmp_path / "v2")
-    made.agents[0].wait_log("the spare of local rank 0 is not what the rank is to be")
+    made.agents[0].wait_log("the spare of local rank 0 differs from the rank to start")
     finish(made)
 
 
@@ -181,7 +181,7 @@ def test_machine_without_parked_interpreters_starts_cold_beside_warm_machine(gan
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["pid"] == kept
     assert seen(made, "1-2", 1)["pid"] != killed
-    assert "came of spares" not in made.agents[1].log
+    assert "started from spares" not in made.agents[1].log
     finish(made)
 
 
@@ -207,8 +207,8 @@ def test_agent_reports_why_command_has_no_parked_interpreter(gang, tmp_path):
         assert not spares(made.agents[0])
         finish(made)
     made = make(gang, tmp_path, machines=1, command=["bash", "-c", f"{PYTHON} {program}; exit $?"])
-    made.agents[0].wait_log("no spares: bash is no Python")
-    made.wait_status(lambda s: s.get("parkedReason") == "machine 0: bash is no Python", "why")
+    made.agents[0].wait_log("no spares: bash is not Python")
+    made.wait_status(lambda s: s.get("parkedReason") == "machine 0: bash is not Python", "why")
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["restarts"] == "1"
     finish(made)
@@ -322,7 +322,7 @@ def test_uv_and_conda_run_get_no_parked_interpreter_and_never_start_early(
         gang, tmp_path, launcher):
     command = launch_by(launcher, tmp_path)
     made = make(gang, tmp_path, machines=1, prestart="Always", command=command)
-    why = f"{launcher} starts the program in a process of its own"
+    why = f"{launcher} starts the program in a separate process"
     for generation in ("1-1", "1-2", "1-3"):
         assert seen(made, generation, 0)["path"] is None
         made.wait_status(lambda s: s.get("parkedReason") == f"machine 0: {why}", "why")

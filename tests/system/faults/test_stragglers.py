@@ -18,7 +18,7 @@ from waiting import holds_for
 LATE = 2  # the machine that is slowed
 SHARE = 0.02  # of a CPU, that it gets: less than on a computer where fifty others want some
 ROUNDS = 20  # seconds: longer than it takes to find one where steps are short
-LAST = "is the last to come to the gang's collectives"
+LAST = "is last at the gang's collectives"
 NAMED = re.compile(rf"machine (\d) {LAST}: the others wait for it for (\d+)% of each step(.*)")
 PYTHON = "/usr/bin/python3"  # the one that has torch
 
@@ -125,7 +125,7 @@ def test_gang_replaces_slowed_machine_and_reports_reason(
         holds_for(ROUNDS, lambda: LAST not in output.text, "nobody is last all the time")
         with slowed(machine(run, LATE), SHARE):
             said = output.wait(NAMED, "the straggler")
-            output.wait(f"machine {LATE}: failurePolicy asks for another machine",
+            output.wait(f"machine {LATE}: failurePolicy asks for a replacement",
                         "its replacement")
         output.wait(r"1-2: all 4 ranks running|all 4 ranks running again .* as generation 1-2",
                     "the next generation")
@@ -133,9 +133,9 @@ def test_gang_replaces_slowed_machine_and_reports_reason(
         stop(run, output)
     assert int(said[1]) == LATE
     assert int(said[2]) >= 10
-    assert "its CPU limit holds it for" in said[3]
+    assert "its CPU limit throttled it for" in said[3]
     assert len(NAMED.findall(output.text)) == 1, "said once"
-    assert output.text.count("asks for another machine") == 1
+    assert output.text.count("asks for a replacement") == 1
 
 
 def test_watched_model_trains_same_weights_and_reports_collective_wait():

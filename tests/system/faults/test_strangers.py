@@ -1,4 +1,4 @@
-"""Who has no business with the gang is refused, the log says why, and the job goes on."""
+"""Who has no business with the gang is refused, the log says why, and the job continues."""
 
 import concurrent.futures
 import contextlib
@@ -134,7 +134,7 @@ def test_coordinator_closes_silent_connections(running):
     with in_clear(running) as silent, running.connect() as proven:
         assert silent.recv(1) == b""
         assert proven.wait_closed() == b""
-    running.agents[0].wait_log("did not prove the key and say what it wants in time")
+    running.agents[0].wait_log("did not prove the key and send a greeting in time")
 
 
 def test_coordinator_reads_hello_sent_byte_by_byte(running):

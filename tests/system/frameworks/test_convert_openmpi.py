@@ -92,7 +92,7 @@ def test_each_option_means_the_same_to_a_converted_job(mpirun, taken):
 
 
 def test_options_that_are_not_tried_are_known(mpirun):
-    unknown = [name for name in mpirun.spellings if name.lstrip("-") in UNTRIED and "is known here"
+    unknown = [name for name in mpirun.spellings if name.lstrip("-") in UNTRIED and "is not a known option"
                in convert("--", "mpirun", name, "1", "a").stderr]
     assert unknown == []
 

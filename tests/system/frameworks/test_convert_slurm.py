@@ -140,7 +140,7 @@ def test_options_that_are_not_tried_are_known_if_they_start_something(site):
              if UNTRIED.get(name.lstrip("-"), "starts nothing") != "starts nothing"]
     assert len(names) > 20
     unknown = [name for name in names
-               if "is known here" in convert("--", "srun", "-N2", name, "1", "a").stderr]
+               if "is not a known option" in convert("--", "srun", "-N2", name, "1", "a").stderr]
     assert unknown == []
 
 

@@ -72,7 +72,7 @@ def _words(dashboard):
         if not panel.get("description"):
             yield f"{panel['title']!r} has no description"
         elif not panel["description"].endswith("."):
-            yield f"{panel['title']!r}: its description is no sentence"
+            yield f"{panel['title']!r}: its description is not a sentence"
     for twice in {each for each in titles if titles.count(each) > 1}:
         yield f"row {twice!r} stands twice"
 

@@ -100,7 +100,7 @@ def test_status_reason_reports_volume_that_only_one_node_can_mount(site):
     site.volume("local", node=site.stack.nodes.names[0])
     job = site.program("split", NOTHING, checkpoint={"claim": "local", "path": "/checkpoints"},
                        placement={"onePerNode": "Required"})
-    says(job, r"1 of 2 machines .* its volume can be had on other nodes alone: .* ReadWriteMany")
+    says(job, r"1 of 2 machines .* its volume is available on other nodes only: .* ReadWriteMany")
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_job_in_restricted_namespace_reports_missing_run_as_non_root(site):
     site.kubectl("label", "namespace", site.namespace,
                  "pod-security.kubernetes.io/enforce=restricted")
     job = site.program("rooted", NOTHING)
-    says(job, r"may not be made: .*runAsNonRoot")
+    says(job, r"may not be created: .*runAsNonRoot")
     job.delete()
     job.wait_gone()
     secure = {"runAsNonRoot": True, "runAsUser": 1000}
@@ -127,6 +127,6 @@ def test_job_in_restricted_namespace_reports_missing_run_as_non_root(site):
 def test_job_reports_exhausted_quota_and_succeeds_after_quota_is_deleted(site):
     site.kubectl("create", "quota", "few", "--hard=pods=1")
     job = site.program("many", NOTHING)
-    says(job, r"may not be made: .*exceeded quota: few")
+    says(job, r"may not be created: .*exceeded quota: few")
     site.kubectl("delete", "quota", "few")
     job.wait_state("Succeeded")

@@ -87,7 +87,7 @@ def duration(description, low, high, or_off=False):
     off = f"{value} == duration('0s') || " if or_off else ""
     return text(
         description,
-        rule(is_one, "is no duration; write numbers with units, as in 30s, 1h30m or 500ms"),
+        rule(is_one, "is not a duration; write numbers with units, as in 30s, 1h30m or 500ms"),
         rule(f"!{is_one} || {off}({value} >= duration('{low}') && {value} <= duration('{high}'))",
              f"must {'be 0s (off) or ' if or_off else ''}lie between {low} and {high}"),
         longest=64)
@@ -101,7 +101,7 @@ def quantity(description, rules_of):
     value = "quantity(string(self))"
     # To the API server "." and "-" are quantities as well, and exponents have any length.
     is_one = f"(isQuantity(string(self)) && string(self).matches('{QUANTITY}'))"
-    rules = [rule(is_one, "is no quantity; write a number with an optional suffix, as in "
+    rules = [rule(is_one, "is not a quantity; write a number with an optional suffix, as in "
                           "500m, 4, 1.5, 16Gi or 2e3")]
     rules += [rule(f"!{is_one} || {expression}", message)
               for expression, message in rules_of(value)]

@@ -9,13 +9,13 @@ from crd.schema import listing, rule, struct, text
 OF_CONTAINER = ["image", "command", "args", "workingDir", "env", "envFrom"]
 OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
 
-LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be "
+LAUNCHER = ("set launch: PerMachine, or remove the launcher: with PerProcess each process would be "
             "a launcher that starts processesPerMachine more")
 # Machine 0 alone runs the command, a launcher's, which core looks at.
 MPIRUN = "(self.framework == 'Mpi' && (!has(self.mpi) || self.mpi.start == 'Launcher'))"
 UNSUPPORTED = ("write the program itself, without the launcher and launch: PerMachine, as in "
                "[python, train.py]: Lockstep starts every rank of all machines, where the launcher "
-               "would run a training of its own on each machine")
+               "would run a separate training on each machine")
 NO_PROGRAM = "must name a program, as in [python, train.py]"
 
 
@@ -82,16 +82,16 @@ def command_rules():
         rule(f"!{_says('args')} || {_says('command')}",
              "needs spec.command; the image's own entry point is not used", ".args"),
         rule(f"self.launch != 'PerMachine' || {_says('command')}",
-             "needs spec.command; the built-in trainer is one program a process", ".launch"),
+             "needs spec.command; the built-in trainer runs once for each process", ".launch"),
         rule(f"!{MPIRUN} || {_says('command')}",
-             "Mpi needs spec.command, as in [mpirun, python, train.py]; the built-in trainer is no "
-             "program of MPI", ".framework"),
+             "Mpi needs spec.command, as in [mpirun, python, train.py]; the built-in trainer does "
+             "not use MPI", ".framework"),
         rule(f"has(self.trainer) || {_says('command')}",
              "is missing; write the command of each process, as in [python, train.py], or "
-             "spec.trainer, for the built-in one", ".command"),
+             "spec.trainer for the built-in trainer", ".command"),
         rule(f"!has(self.trainer) || !{_says('command')}",
-             "stands beside spec.command; keep one of them: the trainer is what runs when no "
-             "command is named", ".trainer"),
+             "cannot be beside spec.command; keep one of them: the trainer runs if there is no "
+             "command", ".trainer"),
         rule(f"!{_says('command')} || {_says('image')}",
              "is missing; name the image that holds the command", ".image"),
         rule("self.launch != 'PerMachine' || (self.framework != 'Horovod' && (self.framework != "
@@ -99,17 +99,17 @@ def command_rules():
              "must be PerProcess: with framework: Horovod, mpi.start: Pmi or Pmix the agents start "
              "every rank themselves", ".launch"),
         rule("self.framework != 'Horovod' || self.numMachines * self.processesPerMachine <= 512",
-             "makes more than 512 processes, which is as many as the rendezvous of Horovod takes",
+             "makes more than 512 processes, which is the most that Horovod's rendezvous supports",
              ".numMachines"),
         rule("self.framework != 'TensorFlow' || self.launch != 'PerMachine'",
              "must be PerProcess with framework: TensorFlow, whose workers find each other by "
              "TF_CONFIG; processesPerMachine: 1 is one worker a machine", ".launch"),
         rule("self.framework != 'TensorFlow' || "
              "self.numMachines * self.processesPerMachine <= 2048",
-             "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
+             "makes more than 2048 workers, and TensorFlow's TF_CONFIG lists all of them",
              ".numMachines"),
         rule("self.framework != 'TensorFlow' || self.numMachines <= 1024",
-             "must be at most 1024 with framework: TensorFlow, whose workers are told the ports of "
+             "must be at most 1024 with framework: TensorFlow, whose workers get the ports of "
              "all machines", ".numMachines"),
         *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
         *_launcher_rules(f"{MPIRUN} || ", no_unsupported, UNSUPPORTED),
@@ -129,7 +129,7 @@ def _launcher_rules(unless, none_in, message):
 
 def place_rules():
     """Of the whole spec: one place only."""
-    twice = "stands in the template's {} too; keep one of them"
+    twice = "is also set in the template's {}; keep one of them"
     # The template first: most jobs have none, and that is all that is read of them then.
     rules = [rule(f"!{_worker_has(name)} || !has(self.{name})", twice.format("worker container"),
                   f".{name}") for name in OF_CONTAINER]

@@ -135,10 +135,10 @@ def _place():
                 "addresses, and no machine waits for DNS records."),
         }, filled=True),
         "elastic": struct("Lets the gang run with fewer machines while others find no node.", {
-            "minMachines": integer("The fewest machines with which the gang goes on."),
+            "minMachines": integer("The fewest machines with which the gang runs."),
             "sizes": listing("Allowed numbers of machines, ascending. Absent: any. numMachines is "
                              "always allowed.", integer("")),
-            "shrinkAfter": duration("How long a machine may find no node before the gang goes on "
+            "shrinkAfter": duration("How long a machine may find no node before the gang continues "
                                     "without it.", "0s", "24h"),
             "growAfter": duration("How long the gang keeps a size before it grows at a checkpoint.",
                                   "0s", "24h"),
@@ -158,7 +158,7 @@ def _failure_policy():
         "stderr": text("An RE2 expression that must match in the process's last lines of stderr, as "
                        "many as fit into 1 KiB.",
                        # A bad expression fails the evaluation, so a policy cannot report it.
-                       {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
+                       {**rule("'x'.matches(self) in [true, false]", "is not a regular expression "
                                "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True}),
         "action": choice("What follows a failure that matches."),
     }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
@@ -167,7 +167,7 @@ def _failure_policy():
             "matches nothing; write exitCodes, signals or stderr"),
         rule("!(has(self.exitCodes) && self.exitCodes.size() > 0 && "
              "has(self.signals) && self.signals.size() > 0)",
-             "matches nothing: no process ends with an exit code and of a signal; write two rules"))
+             "matches nothing: no process ends with an exit code and by a signal; write two rules"))
     return struct("How Lockstep handles failures.", {
         "maxRestarts": integer("Restarts after failures of the application: of the whole gang, "
                                "or of a rank alone. 0: the first failure ends the job."),
@@ -197,7 +197,7 @@ def _time_and_logs():
             "resume": text("The checkpoint to resume from. Auto: this job's newest complete one. "
                            "Never: none. Else the path of a checkpoint.", rule(
                                "self in ['Auto', 'Never'] || self.contains('/')",
-                               "must be Auto, Never or a path with a / in it, as in ./checkpoint")),
+                               "must be Auto, Never or a path that contains a /, as in ./checkpoint")),
             "memory": struct("Checkpoints in the machines' memory. Off without a size.", {
                 "size": amount("Memory of each machine for checkpoints, including copies of "
                                "another machine's, as in 16Gi.", "8Pi", whole),
@@ -209,8 +209,8 @@ def _time_and_logs():
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("!has(self.resume) || !self.resume.contains('/') || "
                  "(has(self.path) && self.path != '')",
-                 "is missing beside the checkpoint that resume names; write the folder of this "
-                 "job's own, as in /checkpoints", ".path"),
+                 "is missing beside the checkpoint that resume names; write this job's own folder, "
+                 "as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
                  "it; make a new job", ".claim"), filled=True),
         "gracePeriod": duration("Time from SIGTERM to SIGKILL on a requested stop. The pod's "
@@ -255,7 +255,7 @@ def _time_and_logs():
             "patterns": listing(
                 "RE2 expressions for lines in a style of your own, with groups named step, total, "
                 "epoch, epochs or loss.",
-                text("", {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
+                text("", {**rule("'x'.matches(self) in [true, false]", "is not a regular expression "
                                  "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True},
                      rule("self.matches('[(][?]P?<(step|epoch|loss)>')",
                           "needs one of the groups step, epoch and loss, as in (?P<step>\\d+)"))),
@@ -274,7 +274,7 @@ def _life():
                 "id": text("Names the request. A new id is a new request.",
                            rule("self.size() > 0", "is missing; write a new id for each request, "
                                 "as in the time of the request")),
-                "reason": text("Why, for history and events."),
+                "reason": text("The reason, for status.history and events."),
                 "requestedBy": text("Who asks, as the client says. Nothing proves it."),
                 "atCommit": boolean("true waits until the program commits a checkpoint."),
             }, required=["id"]),
@@ -312,7 +312,7 @@ def _required_rules():
         return rule(f"self.topology.policy != 'Required' || {expression}", message, path)
 
     cores = ("topology.policy Required needs whole CPUs for each process, as in 12: kubelet gives "
-             "others no cores of their own")
+             "only such containers their own cores")
     cpu = "quantity(string(self.resourcesPerProcess.cpu))"
     pod = "!has(self.template) || !has(self.template.spec) || "
 
@@ -327,11 +327,11 @@ def _required_rules():
                f"!isQuantity(string(self.resourcesPerProcess.cpu)) || {whole(cpu)[0]}",
                f"must be whole; {cores}", ".resourcesPerProcess.cpu"),
         unless("has(self.resourcesPerProcess.memory)",
-               "is missing; topology.policy Required needs it, as in 110Gi: kubelet gives cores of "
-               "their own to Guaranteed pods alone", ".resourcesPerProcess.memory"),
+               "is missing; topology.policy Required needs it, as in 110Gi: kubelet gives their "
+               "own cores only to Guaranteed pods", ".resourcesPerProcess.memory"),
         unless(f"{pod}!has(self.template.spec.resources)",
-               "remove it: with the pod's own resources kubelet gives no container cores of its "
-               "own, which topology.policy Required needs", ".template.spec.resources"),
+               "remove it: if the pod has resources, kubelet gives no container its own cores, "
+               "which topology.policy Required needs", ".template.spec.resources"),
         *[unless(f"{pod}!has(self.template.spec.{of}) || self.template.spec.{of}.all(c, "
                  "c.name == 'worker' || (has(c.resources) && has(c.resources.limits) && "
                  f"{guaranteed('cpu')} && {guaranteed('memory')}))",
@@ -346,7 +346,7 @@ def _resource_rules():
         rule("!has(self.resourcesPerMachine) || has(self.resourcesPerProcess.cpu) || "
              "has(self.resourcesPerProcess.memory) || "
              "self.resourcesPerMachine.all(name, !name.startsWith('hugepages-'))",
-             "needs spec.resourcesPerProcess.memory or cpu: no pod has huge pages alone",
+             "needs spec.resourcesPerProcess.memory or cpu: a pod cannot request huge pages only",
              ".resourcesPerMachine"),
         rule("!has(self.resourcesPerMachine) || "
              "!(self.resourcesPerProcess.gpuResource in self.resourcesPerMachine)",
@@ -370,8 +370,8 @@ def _kueue_rules():
             "k.startsWith('kueue.x-k8s.io/podset-') && k.endsWith('-topology'))")
     return [
         rule(f"!has(self.elastic) || !({asks})",
-             "must be absent with Kueue's topology annotations: where a machine has no other node, "
-             "Kueue takes the whole gang's", ".elastic"),
+             "must be absent with Kueue's topology annotations: if a machine has no other node, "
+             "Kueue takes the nodes of the whole gang", ".elastic"),
         rule(f"self.spareMachines == 0 || !({asks})",
              "must be 0 with Kueue's topology annotations: Kueue chooses a lost machine's next node, "
              "not a spare", ".spareMachines"),
@@ -403,21 +403,20 @@ def _role_rules():
               "must have as many ranks as the job (numMachines x processesPerMachine): the sum of "
               "count"),
         where("self.framework in ['Mpi', 'Horovod']", "false",
-              "must be empty with framework: Mpi or Horovod, whose processes are one world of "
-              "equals"),
+              "must be empty with framework: Mpi or Horovod, because all of its processes have the "
+              "same role"),
         where("self.launch == 'PerMachine'", "false",
-              "must be empty with launch: PerMachine, under which a launcher of yours numbers the "
-              "ranks"),
+              "must be empty with launch: PerMachine, because your launcher numbers the ranks"),
         where("has(self.trainer)", "false",
-              "must be empty beside spec.trainer, whose ranks are equals"),
+              "must be empty beside spec.trainer, because all of its ranks have the same role"),
         where("has(self.checkpoint.memory.size)", "self.roles.all(r, r.restart != 'Alone')",
-              "must be absent where a role has restart: Alone: a checkpoint in memory is one step "
-              "of all ranks", ".checkpoint.memory.size"),
+              "must be absent if a role has restart: Alone, because a checkpoint in memory is one "
+              "step of all ranks", ".checkpoint.memory.size"),
         where(tasks, "self.roles.all(r, r.name in ['chief', 'worker', 'ps', 'evaluator'])",
               "must be chief, worker, ps or evaluator, the tasks that TensorFlow knows"),
         where(tasks, "self.roles.all(r, !(r.name in ['chief', 'ps']) || r.restart != 'Alone')",
-              "must be Gang for chief and ps (restart): the training's variables and its steps are "
-              "theirs, and end with them"),
+              "must be Gang for chief and ps (restart): they hold the training's variables and "
+              "steps, which are lost with them"),
         where(tasks, "self.roles.all(r, r.name != 'chief' || r.count == 1)",
               "must be 1 chief: a cluster of TensorFlow has one"),
     ]
@@ -440,18 +439,20 @@ def _elastic_rules():
         need("!has(self.elastic.sizes) || !has(self.trainer) || "
              "self.elastic.minMachines > self.numMachines || "
              f"self.elastic.sizes.all(n, self.trainer.globalBatchSize % {step} == 0)",
-             "must be numbers of machines to whose processes spec.trainer.globalBatchSize can be "
-             "dealt out evenly, in micro batches", ".elastic.sizes"),
+             "must be numbers of machines among whose processes spec.trainer.globalBatchSize "
+             "divides evenly, in micro-batches", ".elastic.sizes"),
         need("!(self.framework in ['TensorFlow', 'Mpi', 'Horovod'])",
              f"must be Torch, Accelerate, Jax or None {ranks}", ".framework"),
         need("!has(self.roles) || self.roles.size() == 0", f"must be empty {ranks}", ".roles"),
         need("!has(self.checkpoint.memory.size)", "must be absent with spec.elastic: a checkpoint "
-             "in memory is lost with a part", ".checkpoint.memory.size"),
-        need("!self.preflight.enabled", "must be false with spec.elastic, which would run without "
-             "a slow machine's successor", ".preflight.enabled"),
+                                                  "in memory is lost if a machine's part is lost",
+                                                      ".checkpoint.memory.size"),
+        need("!self.preflight.enabled", "must be false with spec.elastic, because the gang would "
+                                        "continue without the replacement of a slow machine",
+                                            ".preflight.enabled"),
         need("!has(self.trainer) || (self.trainer.parallel.pipeline <= 1 && "
              "self.trainer.parallel.tensor <= 1)", "must be 1 with spec.elastic: a lost machine "
-             "takes a part of the model along", ".trainer.parallel"),
+                                                   "loses a part of the model", ".trainer.parallel"),
         need("!has(self.trainer) || self.trainer.recovery != 'InPlace'", "must be Restart with "
              "spec.elastic, whose ranks may have other numbers in the next generation",
              ".trainer.recovery"),

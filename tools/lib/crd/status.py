@@ -208,7 +208,7 @@ def _status():
         "selector": _words("Label selector of the job's pods."),
         **_machines(),
         "restarts": struct("Restarts of the gang and of ranks alone. A failure that ends the job is "
-                           "no restart.", {
+                           "not a restart.", {
             "total": _count("All restarts."),
             "application": _count("Restarts after failures of the application."),
             "infrastructure": _count("Restarts after lost machines."),
@@ -227,14 +227,14 @@ def _status():
             "counted": _words("The last generation that is counted."),
         }),
         "preflight": struct("Results of the preflight.", {
-            "state": choice("Waiting (for machines), Measuring, Passed, or Slow: the job goes on "
+            "state": choice("Waiting (for machines), Measuring, Passed, or Slow: the job continues "
                             "with slow machines."),
             "typical": _words("Medians of the machines."),
             "slow": listing("Attempts of slow machines. The newest is last.", struct("", {
                 "machine": integer("Index of the machine.", 0, _MOST),
                 "attempt": integer("Attempt of the machine.", 0, None),
                 "because": _words("The slow figure, and the figure it is compared with."),
-                "replaced": boolean("true: another attempt replaces it. false: the job goes on "
+                "replaced": boolean("true: another attempt replaces it. false: the job continues "
                                     "with it."),
             })),
         }),

@@ -19,14 +19,14 @@ def of_pod():
     def own_names(of):
         return rule(f"!has(self.{of}) || self.{of}.all(each, "
                     f"!each.name.startsWith('{OWN_NAME_PREFIX}'))",
-                    f"holds a name that begins with {OWN_NAME_PREFIX}; those are Lockstep's own",
+                    f"holds a name that begins with {OWN_NAME_PREFIX}; Lockstep reserves such names",
                     f".{of}")
 
     def own_mounts(of):
         return rule(f"!has(self.{of}) || self.{of}.all(each, !has(each.volumeMounts) || "
                     f"each.volumeMounts.all(mount, !mount.name.startsWith('{OWN_NAME_PREFIX}')))",
-                    f"mounts a volume whose name begins with {OWN_NAME_PREFIX}; those are "
-                    "Lockstep's own, mount one of spec.template.spec.volumes", f".{of}")
+                    f"mounts a volume whose name begins with {OWN_NAME_PREFIX}; Lockstep reserves "
+                    f"such names; mount one of spec.template.spec.volumes", f".{of}")
     return [
         rule("!has(self.restartPolicy) || self.restartPolicy == 'Never'",
              "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",

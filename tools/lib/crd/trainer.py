@@ -100,7 +100,7 @@ def rules():
     worlds += f".filter(w, {batch} % (w * {micro}) == 0).map(w, w * {ranks})"
     return [
         rule(f"!has(self.trainer) || {world} % {ranks} != 0 || {batch} % {share} == 0",
-             "can't be dealt out evenly to all processes; write a multiple of numMachines x "
+             "cannot be divided evenly among all processes; write a multiple of numMachines x "
              "processesPerMachine x microBatchSize / (parallel.pipeline x parallel.tensor)",
              ".trainer.globalBatchSize",
              by="'can\\'t be dealt out evenly to %d processes in micro batches of %d; write a "
@@ -116,7 +116,7 @@ def rules():
              "must divide tensorShards", ".trainer.parallel.tensor"),
         rule("!has(self.trainer) || self.trainer.parallel.tensorShards in "
              f"{[2 ** n for n in range(11)]}",
-             "must be a power of two, as shards add up as a tree",
+             "must be a power of two, because shards are summed as a tree",
              ".trainer.parallel.tensorShards"),
         rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
              "must be ranks of the job, which begin with 0", ".trainer.servers",
@@ -145,12 +145,11 @@ def _device_rules():
             unless(f"{parts} && self.trainer.mode == 'Generate'",
                    "must be 1 for mode Generate, whose ranks share the prompts", path),
             unless(f"{parts} && self.trainer.sync == 'ParameterServer'",
-                   "must be 1 with a parameter server, which serves whole models", path),
+                   "must be 1 with a parameter server, because it serves whole models", path),
             unless(f"{parts} && self.trainer.reduce != 'Tree'",
                    f"must be 1 unless reduce is Tree, as {adds_up} add up", path),
             unless(f"{parts} && self.trainer.measureScaling",
-                   "must be 1 for measureScaling; a rank with a part of the model has no speed "
-                   "alone",
+                   "must be 1 for measureScaling; a rank with a part of the model cannot run alone",
                    path),
         ]
 
@@ -171,8 +170,8 @@ def _device_rules():
                "needs spec.resourcesPerProcess.gpu: 1; without it the pods have no GPUs",
                ".trainer.device"),
         unless(f"{on_gpus} && self.resourcesPerProcess.gpuResource.startsWith('amd.com/')",
-               "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; on "
-               "AMD's run a command of your own", ".resourcesPerProcess.gpuResource"),
+               "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; on AMD "
+               "GPUs run your own command", ".resourcesPerProcess.gpuResource"),
         unless(f"!{on_gpus} && self.trainer.backend == 'Nccl'",
                "must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1",
                ".trainer.backend"),
@@ -180,18 +179,18 @@ def _device_rules():
                "must be Auto or Nccl on GPUs; Gloo works in the memory of CPUs",
                ".trainer.backend"),
         unless(f"!{on_gpus} && self.trainer.reduce == 'Nccl'",
-               "must be Tree or Ring on CPUs; Nccl is how NCCL adds up, between GPUs",
+               "must be Tree or Ring on CPUs; Nccl is NCCL's sum, between GPUs",
                ".trainer.reduce"),
         unless(f"{on_gpus} && self.trainer.reduce == 'Ring'",
-               "must be Tree or Nccl on GPUs; Ring is how Gloo adds up, between CPUs",
+               "must be Tree or Nccl on GPUs; Ring is Gloo's sum, between CPUs",
                ".trainer.reduce"),
         unless(f"{on_gpus} && self.trainer.sync == 'ParameterServer'",
                "must be AllReduce on GPUs; servers of parameters work on CPUs", ".trainer.sync"),
         whole_ranks("self.trainer.mode == 'Generate'",
                     "for mode Generate, whose ranks hold no state"),
         whole_ranks("self.trainer.sync == 'ParameterServer'",
-                    "with a parameter server, which holds what ranks lack"),
+                    "with a parameter server, because ranks lack its state"),
         whole_ranks("self.trainer.parallel.pipeline * self.trainer.parallel.tensor > 1",
-                    "where parallel.pipeline or tensor is above 1; a rank with a part of the model "
-                    "can't give the whole to another"),
+                    "if parallel.pipeline or tensor is above 1; a rank with a part of the model "
+                    "cannot give all of it to another"),
     ]

@@ -110,7 +110,7 @@ def _type(field):
         return f"map of {_type(field['additionalProperties'])}"
     if "enum" in field:
         return "enum"
-    if any("no duration" in rule["message"] for rule in field.get("x-kubernetes-validations", [])):
+    if any("is not a duration" in rule["message"] for rule in field.get("x-kubernetes-validations", [])):
         kind = "duration"
     return " ".join([kind, *_limits(field)])
 

@@ -22,7 +22,7 @@ Result<std::string> ReadEvidence(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info{};
   if (!fd.valid() || fstat(fd.get(), &info) != 0) return ErrnoError("opening " + path, errno);
-  if (!S_ISREG(info.st_mode)) return Error::Invalid(path + " is no file of an agent");
+  if (!S_ISREG(info.st_mode)) return Error::Invalid(path + " is not a file of an agent");
   return ReadToEnd(fd.get(), path, kMaxAnswer);
 }
 

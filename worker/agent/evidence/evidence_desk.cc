@@ -51,7 +51,7 @@ std::string AskNcclRas(const std::vector<RankProcess>& ranks, Time until) {
       const auto answer = ras::Ask(*address, until);
       if (!answer) return where + " does not answer as such\n";
       return where + ":\n" + answer->text +
-             (answer->whole ? "" : "\n(there was more, or it came too late)\n");
+             (answer->whole ? "" : "\n(the rest was too long or too late)\n");
     }
   }
   return "";
@@ -99,7 +99,7 @@ void EvidenceDesk::Sweep() {
 
 Result<FileWorker*> EvidenceDesk::Enter(Queue& queue) {
   if (queue.waiting >= kMaxWaiting) {
-    return Error::Unavailable("evidence is being collected already: ask again in a moment");
+    return Error::Unavailable("evidence is already being collected: ask again in a moment");
   }
   if (!queue.worker) {
     Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_);
@@ -115,7 +115,7 @@ void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess>
   TellPlaces();  // of an earlier one
   const Result<FileWorker*> worker = Enter(hangs_);
   if (!worker.ok()) {
-    log_("where the ranks hang is not looked at: " + worker.error().message);
+    log_("no stacks of the hanging ranks: " + worker.error().message);
     return loop_->Post([done = std::move(done)] { done({}); });
   }
   hang_ = {generation, {}, std::move(done)};
@@ -178,9 +178,10 @@ void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> f
       [this, folder](const Result<std::string>& kept) {
         --hangs_.waiting;
         if (!kept.ok()) {
-          return log_("where the ranks hung could not be kept: " + kept.error().message);
+          return log_("the stacks of the hanging ranks could not be saved: " +
+                      kept.error().message);
         }
-        log_("where the ranks hung stands in " + folder +
+        log_("the stacks of the hanging ranks are in " + folder +
              (kept->empty() ? "" : ", without " + *kept));
       });
 }

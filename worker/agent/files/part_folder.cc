@@ -102,7 +102,7 @@ Result<PartEntry> Look(const std::string& folder, const std::string& path) {
   if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)) return NotKept(path, "a device");
   const bool is_folder = S_ISDIR(status.st_mode);
   if (faccessat(AT_FDCWD, full.c_str(), is_folder ? R_OK | X_OK : R_OK, AT_EACCESS) != 0) {
-    return Error::Invalid((path.empty() ? "the folder" : path) + " can't be read by user " +
+    return Error::Invalid((path.empty() ? "the folder" : path) + " cannot be read by user " +
                           std::to_string(geteuid()) + ": change its permissions before the commit");
   }
   if (is_folder) {
@@ -209,8 +209,8 @@ std::string MarkOf(const std::string& work, uint32_t machine) {
 
 Error Differs(const std::string& path) {
   return Error::Conflict(path +
-                         " is not the same on two machines: each machine's files need names "
-                         "of their own, such as with its rank in them");
+                         " is not the same on two machines: give each machine's files their own "
+                         "names, such as with its rank in them");
 }
 
 // Copies it to the draft, which is synced, and returns its hash.
@@ -317,7 +317,7 @@ Result<UniqueFd> OpenPartFile(const std::string& path) {
   if (!fd.valid()) return ErrnoError("opening " + path, errno);
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) return ErrnoError("looking at " + path, errno);
-  if (!S_ISREG(status.st_mode)) return Error::Invalid(path + " is no file any more");
+  if (!S_ISREG(status.st_mode)) return Error::Invalid(path + " is no longer a file");
   return fd;
 }
 

@@ -54,7 +54,7 @@ void GangListener::OnAccept(UniqueFd fd, const Endpoint& peer) {
 // Drops the oldest connection that has proven nothing.
 bool GangListener::MakeRoom() {
   if (pending_.empty()) return false;
-  Refuse(pending_.front().peer, "made room for newer connections before it proved the key");
+  Refuse(pending_.front().peer, "was closed for newer connections before it proved the key");
   pending_.pop_front();
   return true;
 }
@@ -66,7 +66,7 @@ void GangListener::Add(UniqueFd fd, const Endpoint& peer) {
   Connection& connection = *pending->connection;
   connection.Hold(std::shared_ptr<void>(nullptr, [count = count_](void*) { --*count; }));
   connection.SetDeadline(loop_->now() + options_.greeting_deadline,
-                         "did not prove the key and say what it wants in time");
+                         "did not prove the key and send a greeting in time");
   connection.Start({.on_open = {},
                     .on_data = [this, pending](std::string_view bytes) { OnBytes(pending, bytes); },
                     .on_close =
@@ -83,7 +83,7 @@ void GangListener::OnBytes(PendingList::iterator pending, std::string_view bytes
   if (greeting == Greeting::kOtherVersion) {
     pending->connection->Abort("speaks version " +
                                std::to_string(static_cast<unsigned char>(pending->received[7])) +
-                               " of the gang's protocol; this agent speaks version 1");
+                               " of the gang's protocol; this agent uses version 1");
     return;
   }
   HandOn(pending, greeting);

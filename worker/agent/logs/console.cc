@@ -66,7 +66,7 @@ void Console::Write(std::string_view line) {
   if (unsaid_lines_ > 0) {
     Append("lockstep: " + std::to_string(std::exchange(unsaid_lines_, 0)) + " lines (" +
            std::to_string(std::exchange(unsaid_bytes_, 0)) +
-           " bytes) were dropped here: whoever reads this stood still\n");
+           " bytes) were dropped here, because the reader of this output stood still\n");
   }
   Append(line);
 }

@@ -24,7 +24,7 @@ void LogFiles::StartGeneration(const std::string& generation) {
 void LogFiles::Append(const std::string& name, std::string_view bytes) {
   if (pending_bytes_ + in_flight_bytes_ + bytes.size() > kMaxPending) {
     dropped_bytes_ += bytes.size();
-    log_.Write(BootTime(), "log files: the file system does not keep up; output is left out");
+    log_.Write(BootTime(), "log files: the file system is too slow; output is left out");
     return;
   }
   pending_bytes_ += bytes.size();
@@ -64,7 +64,8 @@ void LogFiles::OnDone(const Outcome& outcome) {
   in_flight_bytes_ = 0;
   dropped_bytes_ += outcome.lost_bytes;
   if (!outcome.error.empty()) {
-    log_.Write(BootTime(), "log files: " + outcome.error + "; output is left out, the job goes on");
+    log_.Write(BootTime(),
+               "log files: " + outcome.error + "; output is left out, and the job continues");
   }
   Submit();
 }

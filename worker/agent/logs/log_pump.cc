@@ -218,7 +218,7 @@ void LogPump::Show(int rank, Stream stream, std::string_view line, Piece piece) 
 }
 
 std::string LogPump::Format(int rank, Stream stream, std::string_view line, Piece piece) const {
-  const char* mark = piece == Piece::kContinues ? " [the line goes on]" : "";
+  const char* mark = piece == Piece::kContinues ? " [the line continues]" : "";
   switch (options_.format) {
     case core::LogFormat::kRaw:
       return std::string(line) + (piece == Piece::kLine ? "\n" : "");

@@ -86,8 +86,8 @@ std::string MemoryStore::Room(uint64_t size, uint64_t times) const {
   const uint64_t has = used();
   if (has + size * times <= options_.size) return "";
   return "memory is full: checkpoint.memory.size is " + Bytes(options_.size) + ", of which " +
-         Bytes(has) + " are taken, and this part needs " + Bytes(size) +
-         (times > 1 ? " here and as much for a copy of another machine's" : "");
+         Bytes(has) + " are used, and this part needs " + Bytes(size) +
+         (times > 1 ? " here, and as much for a copy of another machine's part" : "");
 }
 
 void MemoryStore::Remove(std::string path) {

@@ -108,7 +108,7 @@ Status PartFetch::OpenNext() {
 Status PartFetch::TakePiece(std::string_view body) {
   const PartEntry& file = (*manifest_)[file_];
   if (body.empty() || body.size() > file.size - offset_) {
-    return Error::Invalid(file.path + " has another size than its manifest says");
+    return Error::Invalid(file.path + " has another size than its manifest gives");
   }
   Status written = WriteAll(fd_.get(), body, file.path);
   if (!written.ok()) return written;
@@ -116,7 +116,8 @@ Status PartFetch::TakePiece(std::string_view body) {
   offset_ += body.size();
   if (offset_ < file.size) return {};
   if (hash_.Hex() != file.sha256) {
-    return Error::Invalid(file.path + " does not have the hash that its manifest says: it is torn");
+    return Error::Invalid(file.path +
+                          " does not have the hash that its manifest gives: it is torn");
   }
   ++file_;
   return OpenNext();

@@ -125,8 +125,7 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
                    "process started), first_step (to the first step reported).",
                    recovery->seconds.Collect(), {{"phase", recovery->phase}});
   }
-  page.Counter("lockstep_lost_steps_total",
-               "Steps that were done once and had to be done again after a restart.",
+  page.Counter("lockstep_lost_steps_total", "Steps that were repeated after a restart.",
                goodput_.lost_steps());
   const GoodputDurations goodput = goodput_.At(now);
   for (size_t i = 0; i < kGoodputStates; ++i) {
@@ -141,7 +140,7 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
   page.Gauge(
       "lockstep_straggler_wait_ratio",
       "Share of each step in which the others wait for the machine that the label names, the "
-      "last to come to their collectives; 0 under none.",
+      "last to come to their collectives; 0 without one.",
       straggler ? straggler->cost : 0,
       {{"straggler", straggler ? std::to_string(straggler->machine) : "none"}});
   AddPreflight(&page);
@@ -170,9 +169,8 @@ void GangMetrics::AddLedger(Families* page) const {
     const auto spent = ledger.sums.activities.find(activity.value);
     const bool none = spent == ledger.sums.activities.end();
     page->Gauge("lockstep_machine_time_seconds",
-                "Time of all of the job's machines since this machine 0 began, by what it was for, "
-                "as in status.ledger; of the running generation it may still turn out to have been "
-                "for something else.",
+                "Time of all of the job's machines since this machine 0 began, by activity as in "
+                "status.ledger. Time of the running generation may still move to another activity.",
                 none ? 0 : Seconds(milliseconds(spent->second)), {{"activity", activity.name}});
   }
 }
@@ -194,10 +192,10 @@ void GangMetrics::AddFailures(Families* page) const {
   for (int i = 0; i < core::kCauseCount; ++i) {
     const auto cause = static_cast<core::Cause>(i);
     if (!EndsInRestart(cause)) continue;
-    page->Counter(
-        "lockstep_restarts_total",
-        "Generations started again since this machine 0 began, by what ended the one before.",
-        restarts_[static_cast<size_t>(i)], {{"cause", core::ToString(cause)}});
+    page->Counter("lockstep_restarts_total",
+                  "Generations started again since this machine 0 began, by the cause that ended "
+                  "the one before.",
+                  restarts_[static_cast<size_t>(i)], {{"cause", core::ToString(cause)}});
   }
   const core::Counters& counters = coordinator_->counters();
   const std::pair<const char*, uint32_t> kinds[] = {{"process", counters.process_failures},
@@ -206,14 +204,14 @@ void GangMetrics::AddFailures(Families* page) const {
                                                     {"lease", counters.leases_expired}};
   for (const auto& [kind, count] : kinds) {
     page->Counter("lockstep_failures_total",
-                  "What went wrong in the whole life of the job: process, out_of_memory, "
+                  "Failures in the whole life of the job: process, out_of_memory, "
                   "replacement, lease.",
                   count, {{"kind", kind}});
   }
   page->Counter("lockstep_rank_restarts_total",
                 "Ranks started again alone (roles with restart: Alone) in the whole life of the "
-                "job; lockstep_failures_total counts their deaths as process, too, but for those "
-                "that came with the gang's end.",
+                "job; lockstep_failures_total counts their deaths as process, too, except those at "
+                "the gang's end.",
                 counters.alone);
   page->Counter("lockstep_requested_stops_total",
                 "Generations stopped on request in the whole life of the job: suspend, drain, "
@@ -225,7 +223,7 @@ void GangMetrics::AddFailures(Families* page) const {
       {"infrastructure", counters.infrastructure_used(), policy.max_machine_replacements}};
   for (const auto& [budget, used, limit] : budgets) {
     page->Gauge("lockstep_restart_budget_used",
-                "Failures charged to the budget since it was last whole: application, "
+                "Failures charged to the budget since it was last full: application, "
                 "infrastructure.",
                 used, {{"budget", budget}})
         .Gauge("lockstep_restart_budget_limit",

@@ -34,8 +34,8 @@ std::vector<prometheus::MetricFamily> MachineMetrics::Collect() const {
   AddNetwork(&page);
   const MachineStats container = stats_.Read();
   const char* memory_events =
-      "Times the memory limit could not be kept (oom; cgroup v2 only) and processes were killed "
-      "for it (oom_kill).";
+      "Times the memory limit was reached (oom; cgroup v2 only), and processes were killed for it "
+      "(oom_kill).";
   return page
       .Gauge("lockstep_memory_bytes",
              "Memory charged to the container's cgroup, page cache and /dev/shm included.",
@@ -47,7 +47,7 @@ std::vector<prometheus::MetricFamily> MachineMetrics::Collect() const {
       .Counter("lockstep_memory_events_total", memory_events, container.oom_kills,
                {{"event", "oom_kill"}})
       .Counter("lockstep_cpu_throttled_seconds_total",
-               "Time in which the container's threads stood still for its CPU limit.",
+               "Time in which the CPU limit stopped the container's threads.",
                container.cpu_throttled_seconds)
       .Gauge("lockstep_shared_memory_used_bytes", "Used space of /dev/shm.",
              container.shared_memory_used_bytes)

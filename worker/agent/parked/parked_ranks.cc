@@ -165,7 +165,8 @@ Status ParkedRanks::WriteHook() {
   // As Python itself writes it, for the hook takes it out of PYTHONPATH again.
   options_.folder = std::filesystem::absolute(options_.folder, code).lexically_normal();
   if (options_.folder.find(':') != std::string::npos) {
-    return Error::Invalid("PYTHONPATH can't hold " + options_.folder + ", for its colon");
+    return Error::Invalid("PYTHONPATH can't hold " + options_.folder +
+                          ", because it contains a colon");
   }
   std::filesystem::create_directories(options_.folder, code);
   return WriteFileAtomically(options_.folder + "/sitecustomize.py", kHook, {.mode = 0600});
@@ -222,19 +223,19 @@ std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
   if (!parked.ready) return std::nullopt;
   if (before.argv != request.argv) {
     Close();
-    NoSpares("the command line holds what each generation has another value of");
+    NoSpares("the command line has a value that differs in each generation");
     return std::nullopt;
   }
   const bool dead = IsDead(parked.process.pidfd);
   if (dead || !Matches(parked, before, request)) {
     log_("prestart: the spare of local rank " + std::to_string(local_rank) +
-         (dead ? " is dead" : " is not what the rank is to be") + "; the rank starts cold");
+         (dead ? " is dead" : " differs from the rank to start") + "; the rank starts cold");
     Kill(&parked);
     return std::nullopt;
   }
   if (!SetOomScore(parked.process.pid, oom_score_adj_)) {
     log_("prestart: the spare of local rank " + std::to_string(local_rank) +
-         " would stay the first that the kernel kills for memory; the rank starts cold");
+         " would be the kernel's first choice to kill for memory; the rank starts cold");
     Kill(&parked);
     return std::nullopt;
   }
@@ -267,8 +268,8 @@ void ParkedRanks::OnStarted(bool warm) {
   ++(warm ? warm_ : cold_);
   if (warm) saved_seconds_ += taken_seconds_;
   if (!wanted() || closed_) return;
-  if (warm) log_("prestart: all ranks of this machine came of spares");
-  why_not_ = "the first step is waited for";
+  if (warm) log_("prestart: all ranks of this machine started from spares");
+  why_not_ = "waiting for the first step";
   // A list that is being written tells less than all; Always takes what an earlier one told.
   RefillLater(options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1);
 }
@@ -349,7 +350,7 @@ void ParkedRanks::OnProbe(bool ended) {
   if (cannot) return NoSpares(WhyOf(answer, "this Python cannot wait"));
   if (!obeys) {
     return NoSpares(ended ? "this Python did not answer in a minute"
-                          : "this Python did not run what makes it wait (as with -I, -E and -S)");
+                          : "this Python did not load the parking hook (as with -I, -E and -S)");
   }
   ParkNext();
 }
@@ -461,7 +462,7 @@ void ParkedRanks::OnSocket(size_t local_rank) {
     }
     if (parked.lines.overflow()) ended = true;
   }
-  if (parked.alive && ended) Lose(local_rank, "it let go of the agent");
+  if (parked.alive && ended) Lose(local_rank, "it closed its connection to the agent");
 }
 
 void ParkedRanks::OnLine(size_t local_rank, std::string_view line) {
@@ -484,7 +485,7 @@ void ParkedRanks::OnLine(size_t local_rank, std::string_view line) {
   } else if (is("cannot")) {
     Lose(local_rank, WhyOf(said, "it cannot wait"));
   } else {
-    Lose(local_rank, "it said something else than that it waits");
+    Lose(local_rank, "it answered something else than that it waits");
   }
 }
 
@@ -629,7 +630,8 @@ Duration ParkedRanks::LookAtMemory() {
 
 std::vector<prometheus::MetricFamily> ParkedRanks::Collect() const {
   const char* begun =
-      "Generations that began on this machine: warm, if all its ranks came of spares, or cold.";
+      "Generations that began on this machine: warm, if all its ranks started from spares, or "
+      "cold.";
   return Families()
       .Gauge("lockstep_prestart_spares_ready",
              "Interpreters that wait to become the next generation's ranks of this machine.",

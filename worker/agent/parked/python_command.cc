@@ -69,7 +69,7 @@ Result<size_t> TakeWord(const std::string& word, size_t left, std::vector<std::s
     }
     if (std::string_view("IES").find(option) != std::string_view::npos) {
       return NoSpare(std::string("Python's option -") + option +
-                     " keeps it from reading what makes it wait");
+                     " keeps it from loading the parking hook");
     }
     if (std::string_view("bBdiOPqRsuvx").find(option) == std::string_view::npos) {
       return NoSpare("Python's option " + word + " is not known here");
@@ -131,7 +131,7 @@ Result<PythonCommand> FindPython(const SpawnRequest& request) {
     path.insert(0, request.working_directory + "/");
   }
   if (std::ranges::find(kLaunchers, BaseName(path)) != kLaunchers.end()) {
-    return NoSpare(BaseName(path) + " starts the program in a process of its own");
+    return NoSpare(BaseName(path) + " starts the program in a separate process");
   }
   std::vector<std::string> words = request.argv;
   std::string head = Head(path);
@@ -149,7 +149,7 @@ Result<PythonCommand> FindPython(const SpawnRequest& request) {
   const bool python = IsPythonName(BaseName(path)) || IsPythonName(BaseName(words.front()));
   if (!python || !head.starts_with("\x7f"
                                    "ELF")) {
-    return NoSpare(BaseName(words.front()) + " is no Python");
+    return NoSpare(BaseName(words.front()) + " is not Python");
   }
   Result<std::vector<std::string>> options = OptionsOf(std::span(words).subspan(1));
   if (!options.ok()) return options.error();

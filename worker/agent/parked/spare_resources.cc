@@ -68,7 +68,7 @@ Status SpareMemory::HasRoom() const {
   for (const Memory& memory : ReadMemories(root_)) {
     const uint64_t need = spare_bytes_ + std::max(spare_bytes_, LeastFree(memory));
     if (need <= memory.free) continue;
-    return Error::Unavailable("a spare wants " + std::to_string(need >> 20) + " MiB, and " +
+    return Error::Unavailable("a spare needs " + std::to_string(need >> 20) + " MiB, and " +
                               ToString(memory));
   }
   return {};

@@ -34,8 +34,8 @@ void RejoinDesk::OnQuestion(ClientId client, const RejoinQuestion& question) {
   if (!handlers_.can_keep(question.rank)) {
     return handlers_.answer(
         client, RejoinRefusal(question.id, "no process of rank " + std::to_string(question.rank) +
-                                               " can outlive a generation here: there is none, or "
-                                               "launchers and MPI start all anew"));
+                                               " can outlive a generation: there is none, or "
+                                               "launchers and MPI start all ranks anew"));
   }
   rejoin_[question.rank] = {client, question.id};
   if (ended_.contains(question.rank)) return End(question.rank);

@@ -27,7 +27,7 @@ void RunDesk::OnQuestion(ClientId client, const RunQuestion& question) {
   }
   const std::optional<uint32_t> machine = MachineNamed(*job_, question.host);
   if (!core::StartsFromMachine0(job_->spec) || !machine) {
-    return refuse("the job has no other machine of that name to run something on; machines are " +
+    return refuse("the job has no other machine of that name; its machines are " +
                   core::HostName(job_->metadata.name, 1) + " and so on");
   }
   core::Run run;

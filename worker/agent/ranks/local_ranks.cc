@@ -398,7 +398,7 @@ bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
     ++warm_;
     return true;
   }
-  log_("prestart: a spare died as it was let go; the rank starts cold");
+  log_("prestart: a spare died when it was released; the rank starts cold");
   processes_.Discard(pid);
   views_[local_rank].pid = 0;
   return false;
@@ -461,7 +461,7 @@ void LocalRanks::StartThoseDown() {
 void LocalRanks::Run(const core::Run& run) {
   runs_.push_back(run);
   if (runs_.size() == 1) return RunNext();
-  log_("what the launcher wants to run waits until what it ran here before has ended");
+  log_("the launcher's command waits until its earlier command on this machine has ended");
 }
 
 void LocalRanks::RunNext() {
@@ -471,7 +471,7 @@ void LocalRanks::RunNext() {
     if (problem.empty()) return bindings_.Read();
     core::Ran ran{run.generation, run.id, run.machine, core::kExitNeverBegan, problem};
     runs_.pop_front();
-    log_("what the launcher wants to run cannot be: " + problem);
+    log_("the launcher's command cannot run: " + problem);
     loop_->Post(lifetime_.Guard([this, ran = std::move(ran)] { handlers_.on_ran(ran); }));
   }
 }

@@ -226,7 +226,7 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
                "Processes started again on this machine by restarts of the gang.",
                started_ - first_started_);
   page.Counter("lockstep_processes_kept_total",
-               "Processes of this machine that lived on into the next generation.", kept_);
+               "Processes of this machine that stayed alive into the next generation.", kept_);
   for (const RankView& view : views_()) {
     AddProcess(view, &page);
     AddPlacement(view, &page);
@@ -277,10 +277,9 @@ void RankMetrics::AddProcess(const RankView& view, Families* page) const {
                 process->resident_bytes, {rank});
   }
   if (const auto cpu = cpu_times_.find(view.rank); cpu != cpu_times_.end()) {
-    page->Counter(
-        "lockstep_rank_cpu_seconds_total",
-        "CPU time of the rank's process, and of those before it as far as scrapes saw them.",
-        cpu->second.total(), {rank});
+    page->Counter("lockstep_rank_cpu_seconds_total",
+                  "CPU time of the rank's process, and of earlier ones as far as scrapes saw them.",
+                  cpu->second.total(), {rank});
   }
   if (view.bound && view.binding.mode != core::Binding::kUnknown) {
     page->Gauge("lockstep_rank_binding_info",
@@ -298,8 +297,8 @@ void RankMetrics::AddPlacement(const RankView& view, Families* page) const {
     page->Gauge(
         "lockstep_rank_numa_memory_bytes",
         "Memory of the rank's process, files left out, on its binding's NUMA nodes (local) and on "
-        "others with CPUs (remote), read at its start and first step, then each minute, or so "
-        "seldom that the gang stands still a hundredth of its time for it.",
+        "others with CPUs (remote), read at its start and first step, then each minute, or less "
+        "often, so that reading costs at most a hundredth of the gang's time.",
         static_cast<double>(bytes), {Of(view.rank), {"locality", locality}});
   }
 }
@@ -313,7 +312,7 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
   }
   if (progress.total_steps > 0) {
     page->Gauge("lockstep_rank_total_steps",
-                "The steps of the whole job, where the rank reported them.", progress.total_steps,
+                "The steps of the whole job, if the rank reported them.", progress.total_steps,
                 {rank});
   }
   if (progress.step > 0 && !std::isnan(progress.loss)) {
@@ -323,8 +322,8 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
   AddValidation(pace, page);
   if (progress.scaling > 0) {
     page->Gauge("lockstep_trainer_scaling_efficiency",
-                "Tokens a second of a rank in training, against those of one alone, as the rank "
-                "reported it as `scaling_efficiency`.",
+                "Tokens a second of a rank in training, divided by those of a rank alone, as the "
+                "rank reported it as `scaling_efficiency`.",
                 progress.scaling, {rank});
   }
   if (progress.tokens_per_second > 0) {

@@ -110,7 +110,7 @@ void WorldWatch::LookAt(const Process& process) {
   if (const std::string launcher = UnagreedLauncherOf(*spec_, command);
       !launcher.empty() && machines_ * core::ProcessesStarted(*spec_) > 1) {
     return Doubt(who + " runs " + launcher +
-                 ", which starts a training of its own: write the program itself as the command, "
+                 ", which starts a separate training: write the program itself as the command, "
                  "as in [python, train.py]; `lockstep convert -- " +
                  launcher + " ...` does");
   }
@@ -147,8 +147,8 @@ bool WorldWatch::HaveMet(const std::vector<Process>& processes,
 std::string WorldWatch::DoubtOfSuccess() const {
   if (!doubt_.empty() || met_ || !python_ || !MeetsByTcp()) return doubt_;
   return "the ranks never met: none connected to MASTER_ADDR:MASTER_PORT or another rank. Each may "
-         "have trained alone: let the program call init_process_group by the environment and start "
-         "no ranks itself (mp.spawn), or write framework: None";
+         "have trained alone: call init_process_group by the environment, and start no ranks in "
+         "the program (mp.spawn), or write framework: None";
 }
 
 }  // namespace lockstep::agent

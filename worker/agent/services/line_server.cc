@@ -36,7 +36,7 @@ Status LineServer::Start(UniqueFd listener) {
 
 void LineServer::OnAccept(UniqueFd fd) {
   if (handlers_.admit && !handlers_.admit(fd.get())) {
-    log_.Write(loop_->now(), options_.what + " was refused: another user made it");
+    log_.Write(loop_->now(), options_.what + " was refused: another user opened it");
     return;
   }
   const bool full = clients_.size() >= options_.max_clients;
@@ -98,7 +98,7 @@ void LineServer::Answer(ClientId id, std::string_view bytes) {
   if (it == clients_.end()) return;
   it->second.unsent += bytes;
   if (it->second.unsent.size() > options_.max_unread) {
-    Drop(id, "it reads none of its answers");
+    Drop(id, "it does not read its answers");
     return;
   }
   Flush(id, it->second);

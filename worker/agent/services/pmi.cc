@@ -70,7 +70,7 @@ Result<Pmi::Effects> Pmi::OnLine(ClientId client, std::string_view line) {
   const std::string_view command = ValueOf(fields, "cmd");
   const auto known = ranks_of_.find(client);
   if (known == ranks_of_.end()) {
-    if (command != "initack") return Error::Denied("it did not say first whose it is");
+    if (command != "initack") return Error::Denied("it did not name its rank first");
     return Prove(client, fields);
   }
   Rank& rank = ranks_[known->second];
@@ -98,7 +98,7 @@ Result<Pmi::Effects> Pmi::OnLine(ClientId client, std::string_view line) {
   } else if (command == "get") {
     answer(Get(fields));
   } else if (command == "barrier_in") {
-    if (rank.waits) return Error::Invalid("it waits in a barrier already");
+    if (rank.waits) return Error::Invalid("it already waits in a barrier");
     EnterBarrier(rank, &effects);
   } else if (command == "finalize") {
     rank.finalized = true;
@@ -115,7 +115,7 @@ Result<Pmi::Effects> Pmi::OnLine(ClientId client, std::string_view line) {
   } else if (!ValueOf(fields, "mcmd").empty() || command.empty()) {
     return effects;  // a line of such a request
   } else {
-    return Error::Invalid("it speaks no PMI-1");
+    return Error::Invalid("it does not speak PMI-1");
   }
   return effects;
 }
@@ -124,12 +124,13 @@ Result<Pmi::Effects> Pmi::Prove(ClientId client, const Fields& fields) {
   const auto id = NumberIn<uint32_t>(ValueOf(fields, "pmiid"));
   const auto found = id ? std::ranges::find(shape_.ids, *id) : shape_.ids.end();
   if (found == shape_.ids.end()) {
-    return Error::Denied("its PMI_ID is none of this generation's ranks");
+    return Error::Denied("its PMI_ID is not a rank of this generation");
   }
   const auto local_rank = static_cast<uint32_t>(found - shape_.ids.begin());
   Rank& rank = ranks_[local_rank];
   if (rank.client != 0) {
-    return Error::Denied("another process was that rank already: one MPI program a rank");
+    return Error::Denied(
+        "another process was already that rank: run one MPI program for each rank");
   }
   rank.client = client;
   ranks_of_[client] = local_rank;

@@ -91,7 +91,7 @@ bool PmiServer::MakeRoom() {
     server_->ReadNow(oldest);
     if (server_->clients() < processes_ + kMostStrangers) return true;
     if (!strangers_.contains(oldest)) continue;
-    server_->Drop(oldest, "it made room for newer ones before it said whose it is");
+    server_->Drop(oldest, "it was closed for newer connections before it named its rank");
     return true;
   }
   return false;

@@ -266,7 +266,7 @@ void PmixServer::Send(const std::vector<pmix::Message>& messages) {
   if (!helper_ || messages.empty()) return;
   for (const pmix::Message& message : messages) helper_->unsent.push_back(pmix::Encode(message));
   if (helper_->unsent.size() > kMostPackets) {
-    helper_->last_words = "it takes none of its messages";
+    helper_->last_words = "it does not read its messages";
     return Kill(helper_->process);
   }
   Flush();

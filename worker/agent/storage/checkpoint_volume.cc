@@ -168,13 +168,13 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
                           " is empty, damaged or can't be read, yet that generation committed " +
                           std::to_string(entries->size()) + " checkpoints in " +
                           CheckpointDir(silent) +
-                          ": restore the file, or move that folder away to go on without them");
+                          ": restore the file, or move that folder away to continue without them");
   }
   const uint32_t later = core::LaterAttempt(found->own, generation);
   if (later != 0) return Begun{.resumes = "", .later = later};
   const uint32_t taken = HighestOf(found->others, generation.attempt);
   if (taken == std::numeric_limits<uint32_t>::max()) {
-    return Error::TooLarge("another job has the last number there is in " + generations.string());
+    return Error::TooLarge("another job used the last number in " + generations.string());
   }
   if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
   fs::create_directories(CheckpointDir(generation), code);
@@ -186,7 +186,7 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
   if (!begun && resume_ != "Auto") {
     resumes = resume_ == "Never" ? "" : resume_;
     if (!resumes.empty() && !fs::is_directory(resumes, code)) {
-      return Error::NotFound("checkpoint.resume names " + resumes + ", which is no folder");
+      return Error::NotFound("checkpoint.resume names " + resumes + ", which is not a folder");
     }
   } else {
     std::vector<CheckpointEntry> checkpoints;

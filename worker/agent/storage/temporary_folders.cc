@@ -41,7 +41,7 @@ void TemporaryFolders::Begin(core::Generation generation, const std::vector<uint
   Result<std::string> made = Make(generation);
   current_ = made.ok() ? *made : "";
   if (!made.ok() && !std::exchange(said_, true)) {
-    log_("ranks have no TMPDIR of their own: " + made.error().message);
+    log_("ranks have no private TMPDIR: " + made.error().message);
   }
 }
 

@@ -377,7 +377,7 @@ class _Api:
             default = active["context"].get("namespace")
         except config.ConfigException as error:
             if kubeconfig or context:
-                raise ClusterError(f"the kubeconfig can't be used: {error}") from None
+                raise ClusterError(f"the kubeconfig cannot be used: {error}") from None
             client, default = cls._in_cluster(kubernetes, error)
         return cls(kubernetes, client, namespace or default or "default")
 

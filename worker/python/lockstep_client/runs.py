@@ -67,7 +67,7 @@ class Run(abc.ABC):
         return self._wait(Deadline(timeout, f"job {self.name}"), Live())
 
     async def wait_async(self, timeout: Optional[float] = None) -> Status:
-        """`wait` for asyncio. The job goes on if the task is cancelled."""
+        """`wait` for asyncio. The job continues if the task is cancelled."""
         deadline, live = Deadline(timeout, f"job {self.name}"), Live()
         while True:
             try:
@@ -205,5 +205,5 @@ class Deadline:
             return most
         left = self._end - time.monotonic()
         if left <= 0:
-            raise WaitTimeout(f"{self._what} took longer than {self._timeout:g} s; the job goes on")
+            raise WaitTimeout(f"{self._what} took longer than {self._timeout:g} s; the job continues")
         return min(left, most)

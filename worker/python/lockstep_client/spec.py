@@ -342,13 +342,13 @@ class Elastic(Record):
     min_machines: Optional[int] = field(
         default=None, metadata=of("minMachines", minimum=1, maximum=4096)
     )
-    """The fewest machines with which the gang goes on. Default: 1."""
+    """The fewest machines with which the gang runs. Default: 1."""
 
     sizes: Optional[List[int]] = field(default=None, metadata=of("sizes", minimum=1, maximum=4096))
     """Allowed numbers of machines, ascending. Absent: any. numMachines is always allowed."""
 
     shrink_after: Optional[str] = field(default=None, metadata=of("shrinkAfter"))
-    """How long a machine may find no node before the gang goes on without it. Default: 2m."""
+    """How long a machine may find no node before the gang continues without it. Default: 2m."""
 
     grow_after: Optional[str] = field(default=None, metadata=of("growAfter"))
     """How long the gang keeps a size before it grows at a checkpoint. Default: 15m."""
@@ -537,7 +537,7 @@ class RestartRequest(Record):
     """Names the request. A new id is a new request."""
 
     reason: Optional[str] = field(default=None, metadata=of("reason"))
-    """Why, for history and events."""
+    """The reason, for status.history and events."""
 
     requested_by: Optional[str] = field(default=None, metadata=of("requestedBy"))
     """Who asks, as the client says. Nothing proves it."""

@@ -222,7 +222,7 @@ class Attempt(Record):
 
 @dataclass(repr=False)
 class Restarts(Record):
-    """Restarts of the gang and of ranks alone. A failure that ends the job is no restart."""
+    """Restarts of the gang and of ranks alone. A failure that ends the job is not a restart."""
 
     _checked: ClassVar[bool] = False
 
@@ -425,7 +425,7 @@ class SlowMachine(Record):
     """The slow figure, and the figure it is compared with."""
 
     replaced: Optional[bool] = field(default=None, metadata=of("replaced"))
-    """true: another attempt replaces it. false: the job goes on with it."""
+    """true: another attempt replaces it. false: the job continues with it."""
 
 
 @dataclass(repr=False)
@@ -437,7 +437,7 @@ class Preflight(Record):
     state: Optional[Literal["Waiting", "Measuring", "Passed", "Slow"]] = field(
         default=None, metadata=of("state")
     )
-    """Waiting (for machines), Measuring, Passed, or Slow: the job goes on with slow machines."""
+    """Waiting (for machines), Measuring, Passed, or Slow: the job continues with slow machines."""
 
     typical: Optional[str] = field(default=None, metadata=of("typical"))
     """Medians of the machines."""
@@ -712,7 +712,7 @@ class Status(Record):
     """The current attempt of each machine."""
 
     restarts: Optional[Restarts] = field(default=None, metadata=of("restarts"))
-    """Restarts of the gang and of ranks alone. A failure that ends the job is no restart."""
+    """Restarts of the gang and of ranks alone. A failure that ends the job is not a restart."""
 
     last_failure: Optional[LastFailure] = field(default=None, metadata=of("lastFailure"))
     """The root cause of the last failure."""

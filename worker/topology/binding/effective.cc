@@ -197,7 +197,8 @@ EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) 
   if (effective.placement) far = PlacementProblem(*effective.placement, process.nodes.local);
   const std::string problems = Join(Join(cpu_problem, memory_problem), far);
   if (changed) {
-    effective.note = Join(effective.note, problems.empty() ? "" : "by its own doing: " + problems);
+    effective.note =
+        Join(effective.note, problems.empty() ? "" : "by the process itself: " + problems);
   }
   effective.reason = changed ? rank.reason : Join(problems, rank.reason);
   if (effective.reason.empty()) {

@@ -61,7 +61,7 @@ IndexList CorePlaces::NodesOfGpus(size_t k, CorePlace* place) const {
   for (const VisibleGpu& visible : gpus_[k]) {
     if (const std::optional<int> node = OnlyNode()) return {*node};
     if (visible.gpu < 0) {
-      AddReason("which GPU " + visible.name + " means can't be told here", &place->reason);
+      AddReason("which GPU " + visible.name + " means is not known here", &place->reason);
       continue;
     }
     const std::optional<int> node =
@@ -81,7 +81,8 @@ std::optional<int> CorePlaces::OnlyNode() const {
 std::optional<int> CorePlaces::NodeOfGpu(const Gpu& gpu, std::string* reason) const {
   const std::string name = "GPU " + gpu.pci_address;
   if (gpu.numa_node < 0) {
-    AddReason("the machine does not say on which NUMA node " + name + " is (numa_node=-1)", reason);
+    AddReason("the machine does not show on which NUMA node " + name + " is (numa_node=-1)",
+              reason);
     return std::nullopt;
   }
   int node = gpu.numa_node;

@@ -71,8 +71,8 @@ void Narrow(const std::vector<Gpu>& gpus, std::string_view variable, std::string
     const std::optional<VisibleGpu> visible = Resolve(gpus, choice->visible, name);
     if (!visible) {
       choice->problem = std::string(variable) + " names \"" + std::string(name) +
-                        "\", which is none of the " + std::to_string(choice->visible.size()) +
-                        " GPUs here: it and what follows are not seen";
+                        "\", which is not one of the " + std::to_string(choice->visible.size()) +
+                        " GPUs here: this GPU and those after it are not visible";
       break;
     }
     named.push_back(*visible);

@@ -20,7 +20,7 @@ void GpuShares::Assign() {
   if (request_.gpus == 0) return;
   const size_t wanted = of_ranks_.size() * std::max<size_t>(each, 1);
   if (choice_.visible.empty()) {
-    if (each > 0) Note("the job asks for GPUs, and none is seen here");
+    if (each > 0) Note("the job asks for GPUs, and none is visible here");
     return;
   }
   // A process that sees all of a machine's GPUs takes number LOCAL_RANK: there must be so many.

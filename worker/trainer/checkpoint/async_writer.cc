@@ -43,7 +43,7 @@ Status AsyncWriter::BeginCopy(const std::string& folder, ConstTrainingState stat
     MutexLock lock(&mutex_);
     if (job_) {
       return Error::Conflict("the checkpoint of step " + std::to_string(manifest.step) +
-                             " is left out, for the last one is still being written; save less "
+                             " is left out, because the last one is still being written; save less "
                              "often, or to a faster volume");
     }
     job_ = Job{folder, state, manifest};

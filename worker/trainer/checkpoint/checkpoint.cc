@@ -125,7 +125,7 @@ Result<Manifest> ReadCheckpoint(const std::string& folder, const Shape& shape,
   if (manifest->shape != shape) {
     return Error::Invalid(folder + " is of a model of " + ToString(manifest->shape) +
                           ", but the job's has " + ToString(shape) +
-                          "; give the job that model, or another checkpoint folder");
+                          "; set that model in the job, or use another checkpoint folder");
   }
   Status read = Verify(folder, *manifest);
   if (read.ok()) read = ReadState(folder, shape, state);

@@ -162,7 +162,7 @@ std::string TokenizerConfigJson(const Shape& shape) {
 
 Result<Shape> ShapeOfConfig(std::string_view config_json) {
   OrderedJson config = ParseOrderedJson(config_json);
-  if (!config.is_object()) return Error::Invalid("it is no JSON object");
+  if (!config.is_object()) return Error::Invalid("it is not a JSON object");
   Status same = CheckSame(config);
   if (!same.ok()) return same.error();
   Shape shape;

@@ -108,7 +108,7 @@ std::string FormatManifest(const ManifestFile& file) {
 Result<ManifestFile> ParseManifest(std::string_view text) {
   Json json = ParseJson(text);
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
-    return Error::Invalid("it is torn, or no manifest of Lockstep's");
+    return Error::Invalid("it is torn, or not a manifest of Lockstep");
   }
   if (json.value("version", Json()) != kVersion) {
     return Error::Invalid("it is of version " + DumpJson(json["version"]) +
@@ -124,7 +124,7 @@ Result<ManifestFile> ParseManifest(std::string_view text) {
     }
     return file;
   } catch (const Json::exception& exception) {
-    return Error::Invalid(std::string("it lacks something: ") + exception.what());
+    return Error::Invalid(std::string("a field is missing: ") + exception.what());
   }
 }
 

@@ -92,7 +92,7 @@ Result<TensorInfo> ParseTensor(const std::string& name, const Json& json) {
 Status CheckMetadata(const Json& json) {
   bool texts = json.is_object() &&
                std::ranges::all_of(json, [](const Json& value) { return value.is_string(); });
-  if (!texts) return Error::Invalid("__metadata__ is no map of texts");
+  if (!texts) return Error::Invalid("__metadata__ is not a map of texts");
   return {};
 }
 
@@ -165,9 +165,9 @@ std::string FormatSafetensorsHeader(std::span<const std::pair<std::string, Tenso
 
 Result<TensorMap> ParseSafetensorsHeader(std::string_view header, uint64_t data_bytes) {
   // The format wants it so, and it refuses deep nonsense early.
-  if (!header.starts_with('{')) return Error::Invalid("its header is no JSON object");
+  if (!header.starts_with('{')) return Error::Invalid("its header is not a JSON object");
   Json json = ParseJson(header);
-  if (!json.is_object()) return Error::Invalid("its header is no JSON object");
+  if (!json.is_object()) return Error::Invalid("its header is not a JSON object");
   TensorMap tensors;
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadata) {
@@ -212,7 +212,7 @@ Status SafetensorsFile::Read(const std::string& name, std::span<const int64_t> s
   const TensorInfo& info = found->second;
   if (!std::ranges::equal(info.shape, shape)) {
     return FileError(path(), "tensor " + name + " has the shape " + ToString(info.shape) +
-                                 ", the model wants " + ToString(shape));
+                                 ", the model needs " + ToString(shape));
   }
   if (info.dtype == "F32") {
     return file_.ReadAt(data_ + info.begin, std::as_writable_bytes(values));

@@ -61,7 +61,7 @@ Work Communicator::ExchangeAsync(ConstSpan, Span, int, std::string_view, const C
 }
 
 Status Communicator::Post(ConstSpan, int, int, std::string_view) {
-  return Error::Invalid("posted messages are Gloo's, in host memory");
+  return Error::Invalid("only Gloo posts messages, in host memory");
 }
 
 bool Work::done() const { return !state_ || state_->done.load(std::memory_order_acquire); }

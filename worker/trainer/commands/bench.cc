@@ -77,8 +77,7 @@ int CheckCuda() {
 void AddAllReduce(CLI::App* bench, int* exit_code) {
   auto run = std::make_shared<AllReduceBench>();
   collectives::BenchOptions& options = run->options;
-  CLI::App* command =
-      bench->add_subcommand("allreduce", "Speed and values of the ranks' allreduce");
+  CLI::App* command = bench->add_subcommand("allreduce", "Measure and check the ranks' allreduce");
   command->option_defaults()->always_capture_default();
   const CLI::Validator size = CLI::AsSizeValue(false).description("");
   command->add_option("-b,--begin", options.begin, "smallest message: bytes, or 8K, 1M, 1G")
@@ -86,19 +85,19 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
   command->add_option("-e,--end", options.end, "largest message")->transform(size);
   command->add_option("-f,--factor", options.factor, "from one size to the next")
       ->check(CLI::Range(2, 1024, "2..1024"));
-  command->add_option("-w,--warmup", options.warmup, "iterations that don't count, at each size")
+  command->add_option("-w,--warmup", options.warmup, "iterations without measurement at each size")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("-n,--iterations", options.iterations, "iterations that do")
+  command->add_option("-n,--iterations", options.iterations, "iterations that are measured")
       ->check(CLI::PositiveNumber);
   command->add_option("-c,--check", options.check, "check the values: 1 or 0");
   command
       ->add_option("--min-busbw", options.min_busbw,
-                   "GB/s of bus bandwidth that the largest size must reach, else exit code 1")
+                   "least bus bandwidth of the largest size in GB/s, else exit code 1")
       ->check(CLI::NonNegativeNumber);
-  AddChoice(command, "--backend", run->backend, "what carries the gradients");
+  AddChoice(command, "--backend", run->backend, "backend that carries the gradients");
   AddChoice(command, "--reduce", run->algorithm,
-            "how they are added up; ring is Gloo's own way, nccl is NCCL's");
-  command->add_flag("--json", run->json, "a line of JSON a size, and one for all");
+            "how gradients are summed; ring needs Gloo, nccl needs NCCL");
+  command->add_flag("--json", run->json, "print a line of JSON for each size, and one for all");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }
 
@@ -119,14 +118,16 @@ struct RunCopyBench {
 void AddCopies(CLI::App* bench, int* exit_code) {
   auto run = std::make_shared<RunCopyBench>();
   CLI::App* command = bench->add_subcommand(
-      "copies", "Speed of copies between each GPU and pinned memory of each NUMA node");
+      "copies", "Measure copies between each GPU and pinned memory of each NUMA node");
   command->option_defaults()->always_capture_default();
-  command->add_option("-b,--bytes", run->options.bytes, "of a copy: bytes, or 8K, 1M, 1G")
+  command->add_option("-b,--bytes", run->options.bytes, "size of a copy: bytes, or 8K, 1M, 1G")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::PositiveNumber);
-  command->add_option("-n,--iterations", run->options.iterations, "copies each way, of each pair")
+  command
+      ->add_option("-n,--iterations", run->options.iterations,
+                   "copies in each direction, for each pair")
       ->check(CLI::Range(1, 100'000, "1..100000"));
-  command->add_flag("--json", run->json, "a line of JSON a GPU and node");
+  command->add_flag("--json", run->json, "print a line of JSON for each GPU and node");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }
 
@@ -140,20 +141,21 @@ int RunGpuBench(bool json) {
 void AddGpus(CLI::App* bench, int* exit_code) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = bench->add_subcommand(
-      "gpus", "Matrix products on all GPUs at once, their clocks meanwhile, and memory errors");
-  command->add_flag("--json", *json, "a line of JSON a GPU");
+      "gpus", "Measure matrix products and clocks of all GPUs at once, and check memory errors");
+  command->add_flag("--json", *json, "print a line of JSON for each GPU");
   command->callback([json, exit_code] { *exit_code = RunGpuBench(*json); });
 }
 
 }  // namespace
 
 void AddBench(CLI::App& app, int* exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure what a training run would have");
+  CLI::App* bench = app.add_subcommand("bench", "Measure the speed that a training run would have");
   bench->require_subcommand(1);
   AddAllReduce(bench, exit_code);
   AddCopies(bench, exit_code);
   AddGpus(bench, exit_code);
-  app.add_subcommand("cuda-check", "A small model trained on the GPUs over NCCL, and checked")
+  app.add_subcommand("cuda-check",
+                     "Train a small model on the GPUs over NCCL, and check the result")
       ->callback([exit_code] { *exit_code = CheckCuda(); });
 }
 

@@ -52,7 +52,7 @@ int RunJob(const std::string& json) {
 void AddJob(CLI::App& app, int* exit_code) {
   auto json = std::make_shared<std::string>();
   CLI::App* command =
-      app.add_subcommand("job", "Do what spec.trainer of a job says: what each of its ranks runs");
+      app.add_subcommand("job", "Run spec.trainer of a job, as each of its ranks does");
   command->add_option("trainer", *json, "spec.trainer as JSON, as `lockstep plan` shows it")
       ->required();
   command->callback([json, exit_code] { *exit_code = RunJob(*json); });

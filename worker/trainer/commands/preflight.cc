@@ -111,11 +111,13 @@ struct PreflightCommand {
 void AddPreflight(CLI::App& app, int* exit_code) {
   auto run = std::make_shared<PreflightCommand>();
   CLI::App* command = app.add_subcommand(
-      "preflight", "Measure all machines of a gang; one that is slow leaves with 76");
+      "preflight", "Measure all machines of a gang; the ranks of a slow machine exit with 76");
   command->option_defaults()->always_capture_default();
-  command->add_option("--folder", run->options.folder, "whose disk is measured; empty: none");
+  command->add_option("--folder", run->options.folder,
+                      "folder whose disk is measured; empty: none");
   command
-      ->add_option("--margin", run->options.limits.margin, "slow: below the median by this share")
+      ->add_option("--margin", run->options.limits.margin,
+                   "a machine is slow if it is below the median by this share")
       ->check(CLI::Range(0.0, 1.0, "0..1"));
   for (const core::FigureKind& kind : core::kFigureKinds) {
     if (kind.value == &core::Figures::gpu_link) continue;  // the agents', not measured here
@@ -123,16 +125,14 @@ void AddPreflight(CLI::App& app, int* exit_code) {
     least = 0;
     command
         ->add_option(std::string("--least-") + kind.name, least,
-                     std::string(kind.unit) +
-                         " below which a machine is slow, whatever "
-                         "the others have")
+                     std::string(kind.unit) + "; a machine below this figure is slow")
         ->check(CLI::NonNegativeNumber);
   }
-  command->add_option("--once", run->once,
-                      "nothing is measured where every rank has this file; it is made where all "
-                      "machines are well");
-  AddChoice(command, "--backend", run->backend, "what carries the gradients");
-  command->add_flag("--json", run->json, "a line of JSON instead of the table");
+  command->add_option(
+      "--once", run->once,
+      "measure nothing if every rank has this file; it is written if all machines pass");
+  AddChoice(command, "--backend", run->backend, "backend that carries the gradients");
+  command->add_flag("--json", run->json, "print a line of JSON instead of the table");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }
 

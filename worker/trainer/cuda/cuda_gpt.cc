@@ -16,7 +16,7 @@ Status CudaGpt::Check(const Shape& shape, int batch) {
     return Error::Invalid("a model of " + ToString(shape) + " does not run on a GPU: " + why);
   };
   if (shape.heads < 1 || shape.width != shape.heads * static_cast<int>(gpu::kHeadWidth))
-    return refuse("heads must be 64 wide: choose as many as the width holds 64s");
+    return refuse("heads must be 64 wide: set heads to width / 64");
   if (static_cast<unsigned>(shape.width) > gpu::kMaxWidth)
     return refuse("choose a width up to " + std::to_string(gpu::kMaxWidth));
   if (batch < 1 || shape.context < 1 || shape.vocabulary < 1)

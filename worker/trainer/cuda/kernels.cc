@@ -25,12 +25,12 @@ Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevic
   if (refused.empty()) {
     return Error::NotFound(
         "GPU " + device->name() + " has compute capability " + std::to_string(*capability / 10) +
-        "." + std::to_string(*capability % 10) + ", and the kernels want 8.0 (Ampere) or newer");
+        "." + std::to_string(*capability % 10) + ", and the kernels need 8.0 (Ampere) or newer");
   }
   return Error::NotFound("the driver loads no kernels on GPU " + device->name() + " (" + refused +
                          "): it serves CUDA " +
                          collectives::CudaVersionText(device->driver().version()) +
-                         ", and their PTX wants 12.0 or newer; update the driver");
+                         ", and their PTX needs 12.0 or newer; update the driver");
 }
 
 Kernels::Loaded::~Loaded() {

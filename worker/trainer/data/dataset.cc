@@ -80,7 +80,7 @@ Status Dataset::State::CheckSize() const {
                         " tokens hold " + std::to_string(sequences()) + " sequences of " +
                         std::to_string(options.sequence_length) + " tokens, but a " +
                         (training ? "step" : "micro-batch") + " takes " + std::to_string(wanted) +
-                        " (the first is " + files.front().path() + "); give more data, or lower " +
+                        " (the first is " + files.front().path() + "); add data, or lower " +
                         (training ? "globalBatchSize" : "microBatchSize") + " or sequenceLength");
 }
 

@@ -29,8 +29,8 @@ Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> bytes) const {
     if (got == 0) {
       return Error::Unavailable(path_ + " now ends at byte " + std::to_string(offset) + ", of " +
                                 std::to_string(size_) +
-                                " when it was opened; leave a job's files as they are, or start "
-                                "it again on the new ones");
+                                " when it was opened; do not change the files of a running job; "
+                                "start it again to use the new ones");
     }
     offset += static_cast<uint64_t>(got);
     bytes = bytes.subspan(static_cast<size_t>(got));

@@ -113,8 +113,8 @@ Status TokenFile::ReadBytes(uint64_t offset, std::span<std::byte> bytes) const {
   if (file->size() < bytes_) {
     return Error::Unavailable(path_ + " has " + std::to_string(file->size()) + " bytes, of " +
                               std::to_string(bytes_) +
-                              " at the start; leave a job's files as they are, or start it again "
-                              "on the new ones");
+                              " at the start; do not change the files of a running job; start "
+                              "it again to use the new ones");
   }
   return file->ReadAt(offset, bytes);
 }

@@ -35,14 +35,14 @@ Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int ran
   if (micro_batch == 0) micro_batch = ChooseMicroBatch(global_batch, pipelines);
   if (micro_batch < 0 || global_batch % micro_batch != 0) {
     return Error::Invalid("a global batch of " + std::to_string(global_batch) +
-                          " sequences is no multiple of the micro-batch of " +
+                          " sequences is not a multiple of the micro-batch of " +
                           std::to_string(micro_batch));
   }
   const int64_t count = global_batch / micro_batch;
   if (count % pipelines != 0) {
     return Error::Invalid(
         std::to_string(count) + " micro-batches of " + std::to_string(micro_batch) +
-        " can't be dealt out evenly to " + std::to_string(world) + " processes" +
+        " cannot be divided evenly among " + std::to_string(world) + " processes" +
         (ranks > 1 ? " in pipelines of " + std::to_string(ranks) : "") + "; run it with " +
         Worlds(count, ranks) + " processes, or choose another global batch");
   }

@@ -17,7 +17,7 @@ Status CheckMesh(const core::Trainer& job, const Shape& shape, const Mesh& mesh)
   }
   if (job.reduce != core::Reduce::kTree) {
     return Error::Invalid(
-        "copies of a stage, and shards, add up as a tree: write reduce Tree, or " + one);
+        "copies of a stage, and shards, are summed as a tree: write reduce Tree, or " + one);
   }
   if (Status stages = CheckStages(shape, mesh.stages); !stages.ok()) return stages;
   if (mesh.world % mesh.ranks() == 0) return {};
@@ -25,7 +25,7 @@ Status CheckMesh(const core::Trainer& job, const Shape& shape, const Mesh& mesh)
   std::string pipelines = "pipelines of " + std::to_string(mesh.stages) + " stages";
   if (mesh.tensor > 1) pipelines += " of " + std::to_string(mesh.tensor) + " ranks";
   return Error::Invalid("a world of " + std::to_string(mesh.world) +
-                        " processes can't be cut into " + pipelines +
+                        " processes cannot be divided into " + pipelines +
                         ": run it with a multiple of " + n + ", as in " + n + " or " +
                         std::to_string(2 * mesh.ranks()));
 }

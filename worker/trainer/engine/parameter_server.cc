@@ -195,7 +195,7 @@ Result<std::unique_ptr<Sync>> MakeParameterServerSync(Replica& replica,
   if (options.servers.empty()) return Error::Invalid("a parameter server needs at least one rank");
   for (auto server = options.servers.begin(); server != options.servers.end(); ++server) {
     if (*server < 0 || *server >= all.world()) {
-      return Error::Invalid("parameter server " + std::to_string(*server) + " is no rank of " +
+      return Error::Invalid("parameter server " + std::to_string(*server) + " is not a rank of " +
                             std::to_string(all.world()));
     }
     if (std::find(options.servers.begin(), server, *server) != server) {

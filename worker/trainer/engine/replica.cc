@@ -205,11 +205,10 @@ Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int ranks)
     strangers = Strangers(hashes, static_cast<size_t>(place), static_cast<size_t>(ranks));
   }
   if (strangers.empty()) return {};
-  return Agreed(
-      Error::Internal("the replicas have come apart: rank " + strangers +
-                      " holds other bits than the rest; look at the memory of its machine "
-                      "before anything else, and go on from the last checkpoint"),
-      all);
+  return Agreed(Error::Internal("the replicas differ: rank " + strangers +
+                                " has other bits than the rest; check the memory of its machine "
+                                "first, and continue from the last checkpoint"),
+                all);
 }
 
 }  // namespace lockstep::trainer

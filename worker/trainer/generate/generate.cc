@@ -117,8 +117,8 @@ Status Work(const GenerateOptions& options) {
   if (!model.ok()) return model.error();
   if (model->shape.vocabulary != kBytes) {
     return Error::Invalid("the model has " + std::to_string(model->shape.vocabulary) +
-                          " tokens, and only bytes are understood here; open its folder with "
-                          "Hugging Face's transformers");
+                          " tokens, and lockstep-trainer understands only bytes; open its folder "
+                          "with Hugging Face's transformers");
   }
   Result<std::unique_ptr<TokenReader>> reader =
       OpenOnGpu(options.device, *model, connection->local_rank);

@@ -43,7 +43,7 @@ class Question {
       if (n <= 0) return Unavailable();
       answer.append(part, static_cast<size_t>(n));
       if (answer.size() > kMaxAgentLine)
-        return Error::Invalid("the agent's answer is no line of JSON");
+        return Error::Invalid("the agent's answer is not a line of JSON");
     }
     return answer.substr(0, answer.find('\n'));
   }

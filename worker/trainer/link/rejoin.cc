@@ -74,7 +74,7 @@ Result<lockstep::Json> Rejoin::AwaitNext() {
   if (!next.ok()) return next;
   const bool told = next->contains("generation") && next->contains("environment") &&
                     (*next)["generation"].is_string() && (*next)["environment"].is_object();
-  if (!told) return Error::Invalid("the agent tells of no next generation: " + DumpJson(*next));
+  if (!told) return Error::Invalid("the agent reports no next generation: " + DumpJson(*next));
   return next;
 }
 
@@ -99,12 +99,12 @@ Result<lockstep::Json> Rejoin::Receive() {
     received_.append(part, static_cast<size_t>(n));
     end = received_.find('\n');
     if (end == std::string::npos && received_.size() > kMaxAgentLine) {
-      return Error::TooLarge("the agent's answer is no line of JSON");
+      return Error::TooLarge("the agent's answer is not a line of JSON");
     }
   }
   lockstep::Json line = ParseJson(received_.substr(0, end));
   received_.erase(0, end + 1);
-  if (!line.is_object()) return Error::Invalid("the agent's answer is no line of JSON");
+  if (!line.is_object()) return Error::Invalid("the agent's answer is not a line of JSON");
   return line;
 }
 

@@ -83,7 +83,7 @@ class CopyBench {
   Status Measure(const MemoryNode& node, CopyRow* row) const {
     row->memory_node = node.id;
     PlacedMemory here(options_.bytes);
-    if (here.begin() == nullptr) return Error::TooLarge("this machine has no more memory");
+    if (here.begin() == nullptr) return Error::TooLarge("this machine is out of memory");
     if (!here.Place({node}) || !topology::PinTo(node.cpu))
       return ErrnoError("binding to CPU " + std::to_string(node.cpu), errno);
     std::fill_n(here.begin(), here.bytes(), '\1');
@@ -160,7 +160,7 @@ Result<CopyReport> BenchCopies(const topology::Machine& machine, const CopyBench
       collectives::CudaDriver::Load();
   if (!driver.ok()) return driver.error();
   const std::vector<MemoryNode> nodes = Nodes(machine);
-  if (nodes.empty()) return Error::NotFound("this machine does not say what NUMA nodes it has");
+  if (nodes.empty()) return Error::NotFound("this machine does not show which NUMA nodes it has");
   for (int gpu = 0; gpu < (*driver)->device_count(); ++gpu) {
     const Result<Device> device = CudaDevice::Open(gpu);
     if (!device.ok()) return device.error();

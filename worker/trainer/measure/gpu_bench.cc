@@ -180,7 +180,7 @@ GpuRow BenchGpu(int gpu, const Result<Library>& library) {
   const Result<std::string> address =
       device.ok() ? (*device)->PciAddress() : Result<std::string>(device.error());
   if (!address.ok()) {
-    AddFault("it can't be used: " + address.error().message, &row.figures);
+    AddFault("it cannot be used: " + address.error().message, &row.figures);
     return row;
   }
   row.name = (*device)->name();
@@ -218,7 +218,7 @@ Result<std::vector<GpuRow>> BenchGpus() {
       collectives::CudaDriver::Load();
   if (!driver.ok()) return driver.error();
   const int count = (*driver)->device_count();
-  if (count == 0) return Error::NotFound("this process sees no GPU: look at CUDA_VISIBLE_DEVICES");
+  if (count == 0) return Error::NotFound("this process sees no GPU: check CUDA_VISIBLE_DEVICES");
   const Result<Library> library = BlasLibrary::Load();
   std::vector<GpuRow> rows(static_cast<size_t>(count));
   ThreadGroup threads;

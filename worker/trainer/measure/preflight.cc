@@ -162,8 +162,9 @@ bool PreflightReport::passed() const {
 
 Result<PreflightReport> Preflight(Communicator& all, const PreflightOptions& options) {
   if (options.processes < 1 || all.world() % options.processes != 0) {
-    return Error::Invalid("a world of " + std::to_string(all.world()) + " is no machines of " +
-                          std::to_string(options.processes) + " processes");
+    return Error::Invalid("a world of " + std::to_string(all.world()) +
+                          " does not divide into machines of " + std::to_string(options.processes) +
+                          " processes");
   }
   const std::unique_ptr<BenchMemory> host = collectives::MakeHostMemory();
   BenchMemory* memory = options.memory != nullptr ? options.memory : host.get();

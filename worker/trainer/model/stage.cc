@@ -18,7 +18,7 @@ Status CheckStages(const Shape& shape, int count) {
     if (!counts.empty()) counts += ", ";
     counts += std::to_string(n);
   }
-  return Error::Invalid(std::to_string(shape.layers) + " layers can't be dealt out evenly to " +
+  return Error::Invalid(std::to_string(shape.layers) + " layers cannot be divided evenly among " +
                         std::to_string(count) + " stages; parallel.pipeline may be " + counts);
 }
 
@@ -30,16 +30,17 @@ Status CheckShards(const Shape& shape, const Shards& shards) {
   }
   const auto count = static_cast<unsigned>(shards.count);
   if (shards.count < 1 || !std::has_single_bit(count) || shape.heads % shards.count != 0) {
-    return Error::Invalid(
-        std::to_string(shape.heads) + " heads can't be cut into " + std::to_string(shards.count) +
-        " shards that are summed as a tree; parallel.tensorShards may be " + counts);
+    return Error::Invalid(std::to_string(shape.heads) + " heads cannot be divided into " +
+                          std::to_string(shards.count) +
+                          " shards that are summed as a tree; parallel.tensorShards may be " +
+                          counts);
   }
   if (shards.ranks >= 1 && shards.count % shards.ranks == 0) return {};
   counts.clear();
   for (int n = 1; n <= shards.count; n *= 2) counts += (n > 1 ? ", " : "") + std::to_string(n);
   std::string message = std::to_string(shards.count) + (shards.count == 1 ? " shard" : " shards") +
-                        " of a layer can't be dealt out evenly to " + std::to_string(shards.ranks) +
-                        " ranks; parallel.tensor may be " + counts;
+                        " of a layer cannot be divided evenly among " +
+                        std::to_string(shards.ranks) + " ranks; parallel.tensor may be " + counts;
   if (shards.count < shape.heads) message += ", or more with a larger parallel.tensorShards";
   return Error::Invalid(message);
 }

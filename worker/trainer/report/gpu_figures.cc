@@ -40,7 +40,7 @@ Error GpuFigures::Judge(const Error& error, Time now) {
     return error;
   }
   return {ErrorKind::kBroken, error.message + "; GPU " + address_ + " reported " + fatal_ +
-                                  ", so the machine is to be replaced"};
+                                  ", so the machine must be replaced"};
 }
 
 void GpuFigures::SayNewXids(Time now) {

@@ -19,7 +19,7 @@ Result<Shape> ShapeOf(const core::Trainer& job) {
     return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");
   }
   if (shape.width % shape.heads != 0) {
-    return Error::Invalid("width " + std::to_string(shape.width) + " is no multiple of heads, " +
+    return Error::Invalid("width " + std::to_string(shape.width) + " is not a multiple of heads, " +
                           std::to_string(shape.heads));
   }
   return shape;

@@ -19,10 +19,10 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
         "a parameter server computes on CPUs: write sync AllReduce, or device Cpu");
   }
   if (job.backend == Backend::kGloo) {
-    return Error::Invalid("Gloo moves host memory: write backend Nccl, or device Cpu");
+    return Error::Invalid("Gloo works in host memory: write backend Nccl, or device Cpu");
   }
   if (job.reduce == core::Reduce::kRing) {
-    return Error::Invalid("the ring is Gloo's own: write reduce Tree or Nccl, or device Cpu");
+    return Error::Invalid("Ring needs Gloo: write reduce Tree or Nccl, or device Cpu");
   }
   return CudaGpt::Check(shape, micro_batch);
 }
@@ -36,8 +36,7 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
   if (job.device == Device::kCpu) {
     if (!nccl) return place;
     return Error::Invalid(
-        "NCCL moves and adds the memory of GPUs: write backend Gloo and reduce Tree, or device "
-        "Cuda");
+        "NCCL works in the memory of GPUs: write backend Gloo and reduce Tree, or device Cuda");
   }
   const bool must = job.device == Device::kCuda || nccl;
   if (Status may = MayBeOnGpu(job, shape, micro_batch); !may.ok()) {

@@ -225,7 +225,7 @@ Result<bool> RankRun::GoOn() {
   kept_.reset();
   went_on_ = true;
   if (first()) {
-    std::printf("going on after step %lld with the state of rank %d\n",
+    std::printf("continuing after step %lld with the state of rank %d\n",
                 static_cast<long long>(at_.step), **from);
   }
   return true;

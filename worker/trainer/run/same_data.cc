@@ -18,11 +18,10 @@ Status CompareData(const std::string& fingerprint, collectives::Communicator& al
   if (!gathered.ok()) return gathered;
   for (size_t rank = 0; rank < static_cast<size_t>(all.world()); ++rank) {
     if (theirs.compare(rank * mine.size(), mine.size(), theirs, 0, mine.size()) == 0) continue;
-    return Agreed(
-        Error::Invalid("rank " + std::to_string(rank) +
-                       " sees other data than rank 0: the files must be the same on every "
-                       "machine, and stay as they are while the job runs"),
-        all);
+    return Agreed(Error::Invalid("rank " + std::to_string(rank) +
+                                 " sees other data than rank 0: the files must be the same on "
+                                 "every machine, and must not change while the job runs"),
+                  all);
   }
   return {};
 }

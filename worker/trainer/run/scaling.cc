@@ -107,7 +107,7 @@ Result<double> Measure(const LoneRank& lone, collectives::Communicator& host) {
 Status CheckScaling(const core::Trainer& job, const Mesh& mesh) {
   if (!job.measure_scaling || (mesh.stages == 1 && mesh.shards == 1)) return {};
   return Error::Invalid(
-      "a rank with a part of the model has no speed alone: leave measureScaling out, or write 1 "
+      "a rank with a part of the model cannot run alone: leave measureScaling out, or write 1 "
       "for parallel.pipeline and parallel.tensorShards");
 }
 

@@ -17,7 +17,7 @@ Status CheckInPlace(const core::Trainer& job, const Mesh& mesh) {
   if (job.recovery != core::Recovery::kInPlace) return {};
   if (job.sync != core::Sync::kAllReduce || mesh.ranks() > 1) {
     return Error::Invalid(
-        "in place wants ranks that hold the whole state each: sync AllReduce, and "
+        "in-place restart needs ranks that hold the whole state: sync AllReduce, and "
         "parallel.pipeline and tensor 1");
   }
   return {};
@@ -29,7 +29,8 @@ Result<std::optional<Validator>> OpenValidation(const core::Trainer& job, const 
   Result<Validator> validator = Validator::Open(job, shape, micro_batch);
   if (!validator.ok()) return validator.error();
   const std::string both = rank == 0 ? TrainedOnAndHeldOut(job) : "";
-  if (!both.empty()) Warn("validationData: " + both + " is among the data, too: it is trained on");
+  if (!both.empty())
+    Warn("validationData: " + both + " is also in the training data; remove it from one of them");
   return std::optional<Validator>(std::move(*validator));
 }
 

@@ -42,7 +42,7 @@ int Train(const TrainOptions& options) {
     if (code.ok()) return *code;
     const bool broken = code.error().kind == ErrorKind::kBroken;
     if (broken || !run->ended()) return Fail(code.error());
-    Warn(code.error().message + "; this process lives on");
+    Warn(code.error().message + "; this process stays alive");
     if (Status withdrawn = run->Withdraw(); !withdrawn.ok()) return Fail(withdrawn.error());
     if (Status left = rejoin->SayLeft(); !left.ok()) {
       Complain(left.error());

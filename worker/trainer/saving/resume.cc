@@ -65,7 +65,8 @@ Result<Position> ReadNamed(const std::string& folder, const Manifest& expected, 
   if (manifest.error().kind != ErrorKind::kNotFound) return manifest.error();
   Status read = ReadForeign(folder, replica);
   if (!read.ok()) return read.error();
-  Warn(folder + " has no manifest of ours: its weights are taken, and training begins at step 0");
+  Warn(folder +
+       " has no manifest of Lockstep: its weights are used, and training begins at step 0");
   return Position{};
 }
 
@@ -83,7 +84,7 @@ Result<Position> ReadNewest(const CheckpointLine::Candidates& candidates, const 
   }
   return Error::Invalid("none of " + std::to_string(candidates.folders.size()) +
                         " checkpoints can be used (" + first +
-                        "); mend it, or start over with resume: Never");
+                        "); repair one, or begin anew with resume: Never");
 }
 
 Result<Position> Begin(const CheckpointLine& line, const Manifest& expected, Replica& replica) {

@@ -138,9 +138,10 @@ class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
     auto code = failed == nullptr ? 0 : static_cast<unsigned>(failed->error_code().value());
     if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
         ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-      return Error::Denied("no TLS with the API server: its certificate is not the cluster's");
+      return Error::Denied(
+          "no TLS with the API server: its certificate is not signed by the cluster's CA");
     }
-    return Error::Unavailable(std::string("the API server is not reached: ") + e.what());
+    return Error::Unavailable(std::string("the API server cannot be reached: ") + e.what());
   }
 
   void Answer(Result<Response> result) {

@@ -77,7 +77,7 @@ TEST(KubeconfigTest, WhatWouldWeakenItOrIsNotSupportedIsRefusedByName) {
   };
   const Case cases[] = {
       {"server: 'http://a', certificate-authority-data: Q0E=", "", "must be https://"},
-      {"server: 'https://u:p@a', certificate-authority-data: Q0E=", "", "do not belong there"},
+      {"server: 'https://u:p@a', certificate-authority-data: Q0E=", "", "has invalid characters"},
       {"server: 'https://a'", "", "certificate-authority-data is missing"},
       {"server: 'https://a', certificate-authority-data: '%%%'", "", "is not base64"},
       {"server: 'https://a', certificate-authority-data: Q0E=, insecure-skip-tls-verify: true", "",

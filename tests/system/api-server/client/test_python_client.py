@@ -64,7 +64,7 @@ def test_a_job_is_scaled_and_leaving_the_block_deletes_it(there, installed):
         assert run.job.machines == 3 and lockstep.attach("gpt", **there).job.machines == 3
         with pytest.raises(lockstep.JobInvalid, match="machines: must be 1 to 4096, not 0"):
             run.scale(0)
-        with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+        with pytest.raises(lockstep.WaitTimeout, match="the job continues"):
             run.wait(timeout=0.2)
     with pytest.raises(lockstep.NotFound, match='"gpt" not found'):
         lockstep.attach("gpt", **there)
@@ -115,7 +115,7 @@ def test_the_namespace_is_that_of_the_kubeconfigs_context(there, tmp_path):
     lockstep.submit(job("true"), kubeconfig=str(tmp_path / "config"))
     run = lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"), context=context)
     assert run.namespace == there["namespace"]
-    with pytest.raises(lockstep.ClusterError, match="the kubeconfig can't be used"):
+    with pytest.raises(lockstep.ClusterError, match="the kubeconfig cannot be used"):
         lockstep.attach("gpt", kubeconfig=str(tmp_path / "config"), context="other")
 
 

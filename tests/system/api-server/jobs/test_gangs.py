@@ -140,7 +140,7 @@ def test_operator_reports_pod_group_of_another_owner_and_leaves_it_unchanged(
             "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "gpt-e1"}, "spec": {"minMember": 7}}))
         jobs.apply("gpt", "true", scheduling={"gang": "Coscheduling"})
-        jobs.wait("gpt", lambda status: "podgroup gpt-e1 exists and is not this job's"
+        jobs.wait("gpt", lambda status: "podgroup gpt-e1 exists and does not belong to this job"
                   in status.get("reason", ""), "word of the stranger")
         assert members(jobs) == {}
         suspend(jobs, "gpt", True)
@@ -237,5 +237,5 @@ def test_operator_creates_no_pods_if_cluster_lacks_kubernetes_pod_groups(jobs):
     jobs.apply("gpt", "true", scheduling={"gang": "Kubernetes"})
     status = jobs.wait("gpt", lambda status: "PodGroups of Kubernetes" in status.get("reason", ""),
                        "word of what is missing")
-    assert status["state"] == "Pending" and "podgroup gpt-e1 cannot be made" in status["reason"]
+    assert status["state"] == "Pending" and "podgroup gpt-e1 cannot be created" in status["reason"]
     assert members(jobs) == {}

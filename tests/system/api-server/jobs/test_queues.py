@@ -483,7 +483,7 @@ def test_multikueue_manager_has_only_the_workload_and_the_worker_runs_the_job(
     name = made["metadata"]["name"]
     folder = begin(jobs, tmp_path, "gpt",
                    more={"kueue.x-k8s.io/prebuilt-workload-name": name})
-    wait_queued(jobs, "gpt", f"its Workload {name}, which MultiKueue makes, is not there")
+    wait_queued(jobs, "gpt", f"its Workload {name}, which MultiKueue creates, does not exist")
     labels = {key: value for key, value in made["metadata"]["labels"].items()
               if key != "kueue.x-k8s.io/job-uid"}
     jobs.kubectl("create", "-f", "-", input=json.dumps(

@@ -18,7 +18,7 @@ def test_api_server_reports_all_mistakes_at_once(installed, server):
     document = job(a_command(**WRONG))
     refused = installed.kubectl("-n", server.namespace, "create", "-f", "-", check=False,
                                 input=json.dumps(document)).stderr
-    assert refused.count("is no duration; write numbers with units") == 2
+    assert refused.count("is not a duration; write numbers with units") == 2
     status, answer = server.request("POST", body=document)
     assert status == 422
     assert [path for path, _ in errors_of(answer)] == ["spec.gracePeriod", "spec.health.hangTimeout"]
@@ -69,7 +69,7 @@ def test_rules_ignore_unchanged_fields_of_an_older_job(server, older):
         assert status == 200, answer
     status, answer = server.request("PATCH", "/old-times", {"spec": {"health": {"hangTimeout": "z"}}},
                                     "", "merge-patch+json")
-    assert status == 422 and "spec.health.hangTimeout: is no duration" in answer["message"]
+    assert status == 422 and "spec.health.hangTimeout: is not a duration" in answer["message"]
     assert "spec.gracePeriod" not in answer["message"]
 
 
@@ -82,7 +82,7 @@ def test_api_server_rejects_scaling_to_a_size_that_breaks_a_rule(installed, serv
         return installed.kubectl("-n", server.namespace, "scale", "trainingjob", name,
                                  f"--replicas={machines}", check=False)
     assert scale(4).returncode == 0
-    assert "can't be dealt out evenly to 3 processes" in scale(3).stderr
+    assert "cannot be divided evenly among 3 processes" in scale(3).stderr
     server.request("DELETE", f"/{name}", query="")
 
 

@@ -93,7 +93,7 @@ def test_the_status_and_the_logs_follow_a_job_that_runs(gate):
         assert "job gpt: Running, 2/2 machines, 3/10" in repr(run)
         html = run._repr_html_()
         assert 'value="30"' in html and "machine 1: Running" in html
-        with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+        with pytest.raises(lockstep.WaitTimeout, match="the job continues"):
             run.wait(timeout=0.05)
         gate.touch()
         assert list(lines) == []
@@ -109,9 +109,9 @@ def test_the_time_is_up_for_a_job_that_prints_without_a_pause(gate, monkeypatch)
 
         with monkeypatch.context() as patched:
             patched.setattr(run, "_print_new", print_new)
-            with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+            with pytest.raises(lockstep.WaitTimeout, match="the job continues"):
                 run.wait(timeout=0.3)
-        with pytest.raises(lockstep.WaitTimeout, match="the job goes on"):
+        with pytest.raises(lockstep.WaitTimeout, match="the job continues"):
             for _ in run.logs(follow=True, timeout=0.3):
                 with run._changed:
                     run._keep("the next line is there already")

@@ -75,18 +75,18 @@ OF_VALIDATE = [
     ("must be a whole number; write it without quotes", spec({"numMachines": "2"}),
      spec({"numMachines": 2})),
     ("must be a list; write [", spec({"command": "a"}), spec({"command": ["a"]})),
-    ("has no value and counts as absent; remove the line, or write one",
+    ("has no value and counts as absent; remove the line, or write a value",
      yaml.safe_dump(JOB) + "  numMachines:\n", spec({"numMachines": 2})),
-    ("this alias stands inside what it names; write the value out",
+    ("this alias is inside the value that it names; write the value out",
      "kind: &k [*k]\n", JOB),
     (" is not supported; write the value without it",
      yaml.safe_dump(JOB) + "  numMachines: !count 2\n", yaml.safe_dump(JOB) + "  numMachines: 2\n"),
     ("the file is empty; write a TrainingJob", "\n", JOB),
-    ("control characters can't stand here; write them as escapes in double quotes",
+    ("control characters are not allowed here; write them as escapes in double quotes",
      yaml.safe_dump(JOB) + "  env: [{name: A, value: a\x01b}]\n",
      yaml.safe_dump(JOB) + '  env: [{name: A, value: "a\\x01b"}]\n'),
     ("is missing; write a name", merged(JOB, {"metadata": {"name": ""}}), JOB),
-    ("set launch: PerMachine, or drop the launcher", spec({"command": ["torchrun", "t.py"]}),
+    ("set launch: PerMachine, or remove the launcher", spec({"command": ["torchrun", "t.py"]}),
      spec({"command": ["torchrun", "t.py"], "launch": "PerMachine"})),
     ("is missing; write the command of each process", spec({"command": None}), JOB),
     ("write Isolated: each process of TensorFlow",
@@ -95,12 +95,12 @@ OF_VALIDATE = [
            "topology": {"gpuVisibility": "Isolated"}})),
     ("is missing; write where the claim is mounted", spec({"checkpoint": {"claim": "c"}}),
      spec({"checkpoint": {"claim": "c", "path": "/checkpoints"}})),
-    ("is missing beside the checkpoint that resume names; write the folder of this job's own",
+    ("is missing beside the checkpoint that resume names; write this job's own folder",
      spec({"checkpoint": {"resume": "/old/1"}}),
      spec({"checkpoint": {"resume": "/old/1", "path": "/checkpoints"}})),
     ("matches nothing; write exitCodes, signals or stderr", rule({"action": "Fail"}),
      rule({"action": "Fail", "exitCodes": [3]})),
-    ("matches nothing: no process ends with an exit code and of a signal; write two rules",
+    ("matches nothing: no process ends with an exit code and by a signal; write two rules",
      rule({"action": "Fail", "exitCodes": [3], "signals": ["SIGSEGV"]}),
      spec({"failurePolicy": {"rules": [{"action": "Fail", "exitCodes": [3]},
                                        {"action": "Fail", "signals": ["SIGSEGV"]}]}})),
@@ -125,9 +125,9 @@ OF_VALIDATE = [
              resourcesPerProcess={"gpu": 1})),
     ("must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1",
      trainer({"backend": "Nccl"}), trainer({"backend": "Nccl"}, resourcesPerProcess={"gpu": 1})),
-    ("is no duration; write numbers with units", spec({"gracePeriod": "half a minute"}),
+    ("is not a duration; write numbers with units", spec({"gracePeriod": "half a minute"}),
      spec({"gracePeriod": "30s"})),
-    ("is no quantity; write a number with an optional suffix", spec({"sharedMemory": "1 GB"}),
+    ("is not a quantity; write a number with an optional suffix", spec({"sharedMemory": "1 GB"}),
      spec({"sharedMemory": "1Gi"})),
 ]
 
@@ -138,7 +138,7 @@ OF_RUN = [
     ("needs a cluster; write the variables as spec.env",
      spec({"envFrom": [{"secretRef": {"name": "s"}}]}),
      spec({"env": [{"name": "A", "value": "b"}]})),
-    ("a job that is suspended can't run; write false, or remove the line",
+    ("a suspended job cannot run; write false, or remove the line",
      spec({"suspend": True}), spec({"suspend": False})),
 ]
 
@@ -163,7 +163,7 @@ OF_STATUS = [
      template({"securityContext": {"runAsUser": 1000}})),
     ("set what is missing in spec.template",
      template({"securityContext": {"runAsNonRoot": True}})),
-    ("spec.suspend is true; set it to false to go on", spec({"suspend": False})),
+    ("spec.suspend is true; set it to false to continue", spec({"suspend": False})),
     ("the namespace's LimitRange bounds container worker: set ",
      spec({"resourcesPerProcess": {"cpu": 2, "memory": "1Gi"}})),
 ]
@@ -178,23 +178,24 @@ OF_COMMANDS = [
 ]
 
 # For a checkpoint folder of another job, in which DONE is a generation's.
-OF_FOLDERS = "to go on from one of them write `checkpoint: {resume: PATH}` (or --resume PATH)"
+OF_FOLDERS = "to continue from one of them write `checkpoint: {resume: PATH}` (or --resume PATH)"
 WAYS = {"go on": ["--resume", "FOLDER/checkpoints/1-1", "--checkpoint", "FOLDER"],
-        "start afresh": ["--resume", "Never", "--checkpoint", "FOLDER"],
+        "begin anew": ["--resume", "Never", "--checkpoint", "FOLDER"],
         "another folder": ["--checkpoint", "FOLDER/another"]}
 
 # (words, a value of the chart that they name).
 OF_CHART = [("that is init container lockstep-install: set ", ["agent", "resources"]),
-            ("the quota wants an amount of every container: set ", ["agent", "resources"])]
+            ("the quota requires a request or limit of every container: set ", ["agent", "resources"])]
 
 # Advice that no job follows, and why, or where a test follows it.
 NOT_TRIED = {
     "write long arguments into a file": "the file is the program's",
     "write fewer, larger files": "the files are the program's",
-    "write them to one with `kubectl config view --flatten`": "kubectl is not ours",
+    "or use smaller batches, fewer": "the batches are the program's",
+    "Use it if a job hangs": "it describes a tool, and no test asks for one",
     "write ADDRESS:PORT, as": "an operator that starts needs a cluster",
     "write a port from 1 to 65535, or --ui": "the tests of the run's page give ports",
-    "is no time of RFC 3339; write it as in": "no field of a spec is a time",
+    "is not a time of RFC 3339; write it as in": "no field of a spec is a time",
     "Raise the memory limit, or use smaller batches": "the batches are the program's",
     "Use it if a job hangs or is slow.": "it tells a coding agent when to ask",
 }

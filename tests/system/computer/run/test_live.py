@@ -20,7 +20,7 @@ def test_survivors_live_on_with_the_bits_of_an_undisturbed_run(tmp_path):
     found, report, output = live_runs.finish(run)
     expected, _, _ = live_runs.finish(whole)
     assert live_runs.kept(report) == [0, 1, 1], output
-    assert output.count("lives on in generation 1-2 at step 3") == 1, output
+    assert output.count("stays alive in generation 1-2 at step 3") == 1, output
     assert found[1].recovered == 1 and found[1].steps == 9, output
     assert found[0].recovered == 0 and found[0].tries < 9, "a new process, which passed over what was done"
     assert found[1].folders == 1, "its TMPDIR"

@@ -158,7 +158,7 @@ def test_port_that_is_taken_is_an_error_before_any_rank_starts(tmp_path):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("{", "is no report"), ("[]", "is no report"), ('{"jobUID": "u"}', "has no view"),
+    ("{", "is not a report"), ("[]", "is not a report"), ('{"jobUID": "u"}', "has no view"),
     ('{"jobUID": "u", "view": {"format": 2}}', "of another format")])
 def test_file_that_is_no_report_with_a_view_is_refused(tmp_path, text, words):
     report = tmp_path / "report.json"

@@ -66,4 +66,4 @@ def test_restart_begins_a_new_generation_now_or_at_the_next_commit(tmp_path, nam
     done = restart(name)
     assert done.returncode != 0
     done = restart("--pid", str(run.process.pid))
-    assert done.returncode == 3 and "is no `lockstep run` of yours" in done.stderr
+    assert done.returncode == 3 and "is not a `lockstep run` of yours" in done.stderr

@@ -212,7 +212,7 @@ def test_run_reports_missing_pid_namespaces_once():
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=60)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("no PID namespace is to be had here") == 1, done.stdout
+    assert done.stdout.count("PID namespaces are not allowed here") == 1, done.stdout
 
 
 def test_a_training_started_by_lockstep_run_resumes_after_a_kill(tmp_path):
@@ -288,7 +288,7 @@ def test_job_resumes_checkpoint_of_another_job_only_with_resume_option(tmp_path)
     says("third", "third-again", "--resume", newest())
     says("nothing", "fourth", "--resume", "Never")
     says("first", "first")
-    for what, options in {"resume: PATH": (), "no folder": ("--resume", "no/where")}.items():
+    for what, options in {"resume: PATH": (), "not a folder": ("--resume", "no/where")}.items():
         assert what in run("another", *options).process.communicate(timeout=60)[0]
 
 
@@ -299,7 +299,7 @@ def test_sigterm_from_rank_to_its_agent_counts_as_machine_replacement(tmp_path):
     assert code == 75, output
     assert report["state"] == "Failed"
     assert report["counters"]["replacements"] == 2, report
-    assert "nobody asked the machine to leave" in output
+    assert "the machine was not asked to leave" in output
 
 
 def spares_of(run):
@@ -324,7 +324,7 @@ def test_spare_replaces_lost_machine_and_run_starts_another_spare(tmp_path):
     assert code == 0, output
     assert "spare 0 gives its place" in output
     assert report["counters"]["replacements"] == 1
-    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"
+    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is not a machine"
 
 
 def test_run_continues_if_spare_cannot_start_and_starts_spare_later(tmp_path):

@@ -40,7 +40,7 @@ def test_topology_report_describes_this_machine_without_secret_or_host_name(tmp_
 
 
 def test_topology_rejects_file_that_hwloc_cannot_read():
-    assert "is no topology that hwloc can read" in run("topology", "--xml", JOB, code=2)
+    assert "is not a topology that hwloc can read" in run("topology", "--xml", JOB, code=2)
     assert "/nonexist: No such file or directory" in run("topology", "--xml", "/nonexist", code=2)
 
 

@@ -189,9 +189,9 @@ def test_trainer_rejects_unusable_data_and_names_the_reason(tmp_path, make, says
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ({"global_batch_size": 6, "micro_batch_size": 4}, "no multiple of the micro-batch of 4"),
+    ({"global_batch_size": 6, "micro_batch_size": 4}, "not a multiple of the micro-batch of 4"),
     ({"heads": 3}, "multiple of heads"),
-    ({"sync": "parameter-server", "server": 4}, "no rank of 1"),
+    ({"sync": "parameter-server", "server": 4}, "not a rank of 1"),
     ({"resume": "/nonexistent"}, "/nonexistent"),
     ({"clip": -1}, "--clip"),
 ], ids=str)

@@ -161,7 +161,7 @@ def test_fatal_xid_decides_that_machine_is_replaced_after_failed_launch(xids, co
     assert broken.returncode == code and "step 1/" not in broken.stdout, broken
     told = [f"GPU 0000:f0:00.0: Xid {number}" for number in xids.split(",")]
     assert broken.stderr.splitlines()[:len(told)] == told, broken
-    reason = "GPU 0000:f0:00.0 reported Xid 79 (it has fallen off the bus), so the machine is to be replaced"
+    reason = "GPU 0000:f0:00.0 reported Xid 79 (it has fallen off the bus), so the machine must be replaced"
     assert (reason in broken.stderr) == (code == 76), broken
 
 
@@ -177,7 +177,7 @@ def test_trainer_reports_xids_if_watchdog_ends_the_rank(tmp_path):
 
 @pytest.mark.parametrize("code, words", [
     ("999", "a GPU of this machine is lost or broken"),
-    ("802", "so the machine is to be replaced: its GPUs are not ready")])
+    ("802", "so the machine must be replaced: its GPUs are not ready")])
 def test_trainer_fails_on_broken_gpu_or_driver_instead_of_using_cpus(code, words):
     broken = train("--steps=1", FAKE_START=code)
     assert broken.returncode == 76, broken.stderr
@@ -186,7 +186,7 @@ def test_trainer_fails_on_broken_gpu_or_driver_instead_of_using_cpus(code, words
 
 def test_trainer_rejects_reduce_option_that_device_does_not_support():
     ring = train("--steps=1", "--device=cuda", "--reduce=ring")
-    assert ring.returncode == 2 and "the ring is Gloo's own: write reduce Tree" in ring.stderr
+    assert ring.returncode == 2 and "Ring needs Gloo: write reduce Tree" in ring.stderr
     nccl = train("--steps=1", "--device=cpu", "--reduce=nccl")
     assert nccl.returncode == 2 and "write backend Gloo and reduce Tree" in nccl.stderr
     assert "cuda" not in train("--steps=1", "--reduce=ring").stdout

@@ -218,7 +218,7 @@ def test_trainer_rejects_in_place_recovery_if_ranks_do_not_hold_whole_state(tmp_
     assert len(report["generations"]) == 1
     servers = on_gpus and "--sync" in flags
     assert ("a parameter server computes on CPUs" if servers
-            else "in place wants ranks that hold the whole state each") in output
+            else "in-place restart needs ranks that hold the whole state") in output
 
 
 def test_failure_names_operation_in_which_other_ranks_wait_for_stopped_rank(tmp_path):
@@ -250,7 +250,7 @@ def test_surviving_gpu_rank_makes_new_communicator_and_gives_its_state(tmp_path)
     kill_the_first_of_4(run)
     output = finish_on_gpus(tmp_path, run, [0], [3])
     assert "NCCL" in output and "cuda Stand-in GPU" in output
-    assert re.search(r"going on after step \d+ with the state of rank [123]", output), output
+    assert re.search(r"continuing after step \d+ with the state of rank [123]", output), output
 
 
 def test_gpu_job_recovers_if_second_rank_dies_while_communicator_is_made(tmp_path):
@@ -270,7 +270,7 @@ def test_gpu_job_recovers_if_furthest_rank_is_killed_while_giving_its_state(tmp_
     wait_until(sending.exists, "rank 0 to give its moments", 60)
     kill(run, 0)
     output = finish_on_gpus(tmp_path, run, [3, 0], [3, 3])
-    assert "going on after step 2 with the state of rank 1" in output, output
+    assert "continuing after step 2 with the state of rank 1" in output, output
 
 
 @pytest.mark.parametrize("fault", ["FAKE_ABORT=hang", f"FAKE_STUCK_AT={LAST_OF_STEP_3}"],

@@ -87,7 +87,7 @@ def test_job_resumes_from_disk_and_reports_lost_memory_checkpoint(tmp_path):
     processes.kill_all([agent for agent, _ in machines(run, but_not_in="1-1")])
     code, _, output = run.finish()
     assert code == 0, output
-    assert re.search(r"checkpoint step-\d+ in memory is lost with machine 0, whose part no machine holds a copy of",
+    assert re.search(r"checkpoint step-\d+ in memory is lost with machine 0, because no machine holds a copy of its part",
                      output), output
     assert resumed(output) and all(step == steps // 2 for step in resumed(output)), output
     assert weights(output) == weights_alone(steps)

@@ -123,16 +123,16 @@ def test_peers_exit_with_75_and_name_the_hung_rank(tmp_path, cut):
 
 
 @pytest.mark.parametrize("world, arguments, says", [
-    (3, {"pipeline": 2}, "a world of 3 processes can't be cut into pipelines of 2 stages: run it with a multiple of 2"),
-    (3, {"pipeline": 3}, "8 layers can't be dealt out evenly to 3 stages; parallel.pipeline may be 1, 2, 4, 8"),
+    (3, {"pipeline": 2}, "a world of 3 processes cannot be divided into pipelines of 2 stages: run it with a multiple of 2"),
+    (3, {"pipeline": 3}, "8 layers cannot be divided evenly among 3 stages; parallel.pipeline may be 1, 2, 4, 8"),
     (6, {"pipeline": 2}, "run it with 2, 4, 8, 16 processes"),
     (2, {"pipeline": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
     (2, {"pipeline": 2, "reduce": "ring"}, "write reduce Tree"),
     (3, {"tensor": 2, "tensor_shards": 2},
-     "a world of 3 processes can't be cut into pipelines of 1 stages of 2 ranks: run it with a multiple of 2"),
-    (2, {"tensor": 2}, "1 shard of a layer can't be dealt out evenly to 2 ranks; parallel.tensor may be 1, "
+     "a world of 3 processes cannot be divided into pipelines of 1 stages of 2 ranks: run it with a multiple of 2"),
+    (2, {"tensor": 2}, "1 shard of a layer cannot be divided evenly among 2 ranks; parallel.tensor may be 1, "
                        "or more with a larger parallel.tensorShards"),
-    (1, {"tensor_shards": 16}, "8 heads can't be cut into 16 shards that are summed as a tree; "
+    (1, {"tensor_shards": 16}, "8 heads cannot be divided into 16 shards that are summed as a tree; "
                                "parallel.tensorShards may be 1, 2, 4, 8"),
     (6, {"tensor": 2, "tensor_shards": 2}, "in pipelines of 2; run it with 2, 4, 8, 16 processes"),
     (1, {"tensor_shards": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),

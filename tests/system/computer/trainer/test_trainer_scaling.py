@@ -51,7 +51,7 @@ def test_run_of_one_rank_reports_no_scaling_efficiency(tmp_path):
 
 def test_trainer_rejects_scaling_measurement_of_pipeline(tmp_path):
     code, errors = fails(tmp_path, "--measure-scaling", "--pipeline=2", model=options(layers=4), world=2)
-    assert code == 2 and "no speed alone: leave measureScaling out, or write" in errors
+    assert code == 2 and "cannot run alone: leave measureScaling out, or write" in errors
 
 
 def test_job_with_killed_rank_keeps_weights_and_reports_scaling_efficiency(tmp_path):

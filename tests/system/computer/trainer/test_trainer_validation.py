@@ -131,9 +131,9 @@ def test_trainer_rejects_unusable_validation_data_before_training(tmp_path, data
 
 
 def test_trainer_warns_of_validation_data_that_is_also_training_data(tmp_path):
-    assert f"{HELD_OUT} is among the data, too" in train(
+    assert f"{HELD_OUT} is also in the training data" in train(
         tmp_path / "both", f"--validation-data={HELD_OUT}", data=["/usr/share/common-licenses/A*"], steps=1).errors
-    assert "among the data" not in train(tmp_path / "apart", f"--validation-data={HELD_OUT}", steps=1).errors
+    assert "in the training data" not in train(tmp_path / "apart", f"--validation-data={HELD_OUT}", steps=1).errors
 
 
 def test_job_with_killed_rank_reports_same_validation_losses(tmp_path):

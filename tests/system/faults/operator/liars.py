@@ -40,7 +40,7 @@ async def play(testbed):
         before = len(world.proxy.calls)
         for index in range(0, LIARS, 2):
             name = f"liar-{index}"
-            await world.until(lambda name=name: "not as an agent does" in
+            await world.until(lambda name=name: "not like an agent" in
                               world.status(name).get("reason", ""), f"the reason of {name}")
         await asyncio.sleep(max(WATCHED - (asyncio.get_running_loop().time() - asked), 0.0))
         took = asyncio.get_running_loop().time() - asked

@@ -1,4 +1,4 @@
-"""A dashboard as one picture, drawn of what a Prometheus answers. It is no Grafana: it shows what
+"""A dashboard as one picture, drawn of what a Prometheus answers. It is not Grafana: it shows what
 is on which panel, with real data."""
 
 import re

@@ -177,8 +177,8 @@ TEST_F(PartFolder, FilesOfOneNameAndOtherContentAreRefusedWhoeverIsFirst) {
     const Status persisted = Persist(parts);
     ASSERT_FALSE(persisted.ok());
     EXPECT_EQ(persisted.error().message,
-              "model/shard-0 is not the same on two machines: each machine's files need names of "
-              "their own, such as with its rank in them");
+              "model/shard-0 is not the same on two machines: give each machine's files their own "
+              "names, such as with its rank in them");
   }
 }
 

@@ -14,11 +14,11 @@ using testing::SizeIs;
 TEST(GpuRates, TheTrainersLinesAreRead) {
   const auto gpus = ParseGpuLines(
       R"({"type": "gpu", "gpu": 3, "name": "NVIDIA H100", "pci_address": "0000:1b:00.0", "products": 650.5, "clock_hertz": 1.2e9, "max_clock_hertz": 1.98e9, "slowed": 2, "fault": "", "without": ""}
-{"type": "gpu", "gpu": 4, "products": null, "fault": "it can't be used: ECC error"}
+{"type": "gpu", "gpu": 4, "products": null, "fault": "it cannot be used: ECC error"}
 )");
   ASSERT_THAT(gpus, SizeIs(2));
   EXPECT_EQ(gpus[0], (core::GpuFigures{3, 650.5, {1.2e9, 1.98e9, core::kSlowedByHeat}, ""}));
-  EXPECT_EQ(gpus[1], (core::GpuFigures{4, core::kNotMeasured, {}, "it can't be used: ECC error"}));
+  EXPECT_EQ(gpus[1], (core::GpuFigures{4, core::kNotMeasured, {}, "it cannot be used: ECC error"}));
 }
 
 TEST(GpuRates, WhatIsNoLineOfAGpuIsPassedOver) {

@@ -165,7 +165,7 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
   other.env.emplace_back("OMP_NUM_THREADS=2");
   parked_->BeginGeneration();
   EXPECT_FALSE(parked_->Take(0, other).has_value());
-  EXPECT_THAT(log_, HasSubstr("is not what the rank is to be"));
+  EXPECT_THAT(log_, HasSubstr("differs from the rank to start"));
   EXPECT_TRUE(WaitGone());
   EXPECT_EQ(Told(), "");
 }
@@ -182,7 +182,7 @@ TEST_F(ParkedRanksTest, ASpareInAFolderWhoseLinkWasSwitchedIsKilled) {
   std::filesystem::create_symlink("v2", link);
   parked_->BeginGeneration();
   EXPECT_FALSE(parked_->Take(0, request).has_value());
-  EXPECT_THAT(log_, HasSubstr("is not what the rank is to be"));
+  EXPECT_THAT(log_, HasSubstr("differs from the rank to start"));
   EXPECT_TRUE(WaitGone());
 }
 
@@ -304,7 +304,7 @@ TEST_F(ParkedRanksTest, ASpareOfARankThatLivesOnServesALaterGeneration) {
 
 TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheSpares) {
   StartCold(Rank("1"));
-  EXPECT_EQ(parked_->told().why_not, "the first step is waited for");
+  EXPECT_EQ(parked_->told().why_not, "waiting for the first step");
   ASSERT_TRUE(WaitReady()) << log_;
   EXPECT_EQ(changes_, 1);
   EXPECT_EQ(parked_->told(), (core::Parked{.ready = 1, .why_not = "", .saved = {}}));
@@ -320,7 +320,7 @@ TEST_F(ParkedRanksTest, WithoutRoomForASpareThereIsNoneUnlessAlwaysIsAsked) {
   StartCold(Rank("1"));
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_EQ(parked_->why_not(),
-            "a spare wants 512 MiB, and 400 of 1000 MiB are free of the memory limit");
+            "a spare needs 512 MiB, and 400 of 1000 MiB are free of the memory limit");
   ExpectAllGone();
   Make(core::Prestart::kAlways);
   StartCold(Rank("1"));
@@ -348,7 +348,7 @@ TEST_F(ParkedRanksTest, TheComputersOwnMemoryIsALimitToo) {
   StartCold(Rank("1"));
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_EQ(parked_->why_not(),
-            "a spare wants 512 MiB, and 400 of 2000 MiB are free of the computer's memory");
+            "a spare needs 512 MiB, and 400 of 2000 MiB are free of the computer's memory");
 }
 
 // The limit of the pod counts what its other containers use.
@@ -454,7 +454,7 @@ TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgra
   request.argv = {"python3", "train.py"};
   StartCold(request);
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_THAT(log_, HasSubstr("this Python did not run what makes it wait"));
+  EXPECT_THAT(log_, HasSubstr("this Python did not load the parking hook"));
   EXPECT_TRUE(WaitGone());
   EXPECT_EQ(Told(), "");
 }
@@ -481,7 +481,7 @@ TEST_F(ParkedRanksTest, AProgramThatIsNoPythonGetsNoSparesAndIsToldWhy) {
   SpawnRequest request = Shell("echo trained >told");
   StartCold(request);
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_EQ(log_, "prestart: no spares: sh is no Python\n");
+  EXPECT_EQ(log_, "prestart: no spares: sh is not Python\n");
   const std::vector<std::string> before = request.env;
   parked_->Record(0, &request);
   EXPECT_EQ(request.env, before);

@@ -73,7 +73,7 @@ TEST_F(PythonCommandTest, OptionsEndWhereTheProgramBegins) {
 
 TEST_F(PythonCommandTest, OptionsThatKeepTheHookOutAreNamed) {
   for (const char* option : {"-I", "-E", "-S", "-uS", "-BE"}) {
-    EXPECT_THAT(WhyNot("bin/python3", {option, "train.py"}), HasSubstr("keeps it from reading"))
+    EXPECT_THAT(WhyNot("bin/python3", {option, "train.py"}), HasSubstr("keeps it from loading"))
         << option;
   }
 }
@@ -89,10 +89,10 @@ TEST_F(PythonCommandTest, WithoutAProgramThereIsNothingToWaitFor) {
 }
 
 TEST_F(PythonCommandTest, OtherProgramsAreNoPython) {
-  EXPECT_EQ(WhyNot("bin/trainer", {"train.py"}), "trainer is no Python");
-  EXPECT_EQ(WhyNot("bin/python", {"train.py"}), "bash is no Python");
-  EXPECT_EQ(WhyNot("/bin/sh", {"-c", "python3 train.py"}), "sh is no Python");
-  EXPECT_EQ(WhyNot("bin/nothing", {}), "nothing is no Python");
+  EXPECT_EQ(WhyNot("bin/trainer", {"train.py"}), "trainer is not Python");
+  EXPECT_EQ(WhyNot("bin/python", {"train.py"}), "bash is not Python");
+  EXPECT_EQ(WhyNot("/bin/sh", {"-c", "python3 train.py"}), "sh is not Python");
+  EXPECT_EQ(WhyNot("bin/nothing", {}), "nothing is not Python");
 }
 
 TEST_F(PythonCommandTest, AScriptIsRunByWhatItsFirstLineNames) {
@@ -111,8 +111,8 @@ TEST_F(PythonCommandTest, AScriptIsRunByWhatItsFirstLineNames) {
 TEST_F(PythonCommandTest, AScriptThatStartsTheProgramElsewhereIsNoProgramToWaitFor) {
   tree_.File("bin/conda", "#!" + Path("bin/python3") + "\nimport conda\n");
   EXPECT_EQ(WhyNot("bin/conda", {"run", "python3", "train.py"}),
-            "conda starts the program in a process of its own");
-  EXPECT_EQ(WhyNot("bin/uv", {"run", "train.py"}), "uv starts the program in a process of its own");
+            "conda starts the program in a separate process");
+  EXPECT_EQ(WhyNot("bin/uv", {"run", "train.py"}), "uv starts the program in a separate process");
 }
 
 TEST_F(PythonCommandTest, ALinkOfAnotherNameIsKnownByWhatItIsCalled) {

@@ -25,7 +25,7 @@ TEST(Connections, ListenersAndThoseThatNobodyAnsweredAreNone) {
                        Line("0100007F:1F92", "0200007F:1F90", "01", 3) +
                        Line("0000000000000000FFFF00000100007F:1F93",
                             "0000000000000000FFFF00000200007F:1F90", "06", 0) +
-                       "what is no line\n");
+                       "what is not a line\n");
   ASSERT_EQ(connections.size(), 2U);
   EXPECT_EQ(connections[0], (TcpConnection{"0100007F", "0200007F", 0x1f92, 0x1f90, 3, true}));
   EXPECT_EQ(connections[1], (TcpConnection{"0100007F", "0200007F", 0x1f93, 0x1f90, 0, false}))

@@ -111,7 +111,7 @@ TEST_F(PmiServerTest, AGenerationHasIdsOfItsOwnAndKnowsNoneOfTheLast) {
   const UniqueFd late = Dial(pmi_->address());
   Say(late, "cmd=initack pmiid=" + std::to_string(id));
   EXPECT_EQ(Hear(late, "never"), "");
-  EXPECT_THAT(log_, HasSubstr("its PMI_ID is none of this generation's ranks"));
+  EXPECT_THAT(log_, HasSubstr("its PMI_ID is not a rank of this generation"));
   Rank(0);
 }
 
@@ -158,7 +158,7 @@ TEST_F(PmiServerTest, AnotherUserOfTheNodeIsRefused) {
   }));
   if (WEXITSTATUS(status) == kNoOtherUser) GTEST_SKIP() << "there is no other user here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_THAT(log_, HasSubstr("another user made it"));
+  EXPECT_THAT(log_, HasSubstr("another user opened it"));
   Rank(0);
 }
 

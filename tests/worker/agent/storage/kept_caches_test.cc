@@ -75,7 +75,7 @@ TEST_F(CacheIdentityTest, IsNotKnownOfWhatIsNoPython) {
   tree_.File("bin/trainer",
              "\x7f"
              "ELF...");
-  EXPECT_THAT(Identity({}, "bin/trainer").error().message, HasSubstr("is no Python"));
+  EXPECT_THAT(Identity({}, "bin/trainer").error().message, HasSubstr("is not Python"));
 }
 
 }  // namespace

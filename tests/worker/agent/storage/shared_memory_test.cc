@@ -64,7 +64,7 @@ TEST_F(SharedMemoryTest, KeepsWhatALivingProcessHasOpenOrMapped) {
   EXPECT_TRUE(fs::exists(folder_ / "open"));
   EXPECT_TRUE(fs::exists(folder_ / "mapped"));
   munmap(page, 1);
-  EXPECT_EQ(memory.Sweep({4711}), 2) << "what the agent itself holds is no reason";
+  EXPECT_EQ(memory.Sweep({4711}), 2) << "what the agent itself holds is not a reason";
 }
 
 TEST_F(SharedMemoryTest, OfOthersAsWellIsLeftAlone) {

@@ -161,9 +161,10 @@ TEST(ReadBackTest, WhatAProcessChangesAfterItWasAsAskedIsNoReason) {
   RankBinding strict = OnNodeOne();
   strict.memory = MemoryPolicy::kStrict;
   const std::string pages = "N0=4000 N1=4000";
-  EXPECT_EQ(ReadBackOf("0-3", "bind:1", strict, {}, pages, true).ToString(Bind::kNode),
-            "Node (asked Node): by its own doing: runs on CPUs 0-3, not on 2-3; 50 % of its memory "
-            "is not on NUMA node 1");
+  EXPECT_EQ(
+      ReadBackOf("0-3", "bind:1", strict, {}, pages, true).ToString(Bind::kNode),
+      "Node (asked Node): by the process itself: runs on CPUs 0-3, not on 2-3; 50 % of its memory "
+      "is not on NUMA node 1");
   EXPECT_EQ(ReadBackOf("2-3", "interleave:0-1", strict, {}, pages, true).reason, "");
   EXPECT_EQ(ReadBackOf("2-3", "bind:1", strict, {}, pages, true).reason,
             "50 % of its memory is not on NUMA node 1")

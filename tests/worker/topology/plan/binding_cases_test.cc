@@ -125,7 +125,7 @@ TEST(BindingCaseTest, AUuidThatTheDriverDoesNotShowIsAGpuAllTheSame) {
   EXPECT_THAT(Reasons(only), IsEmpty());
 
   const BindingPlan other = plan(TwoByFour());
-  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("names \"GPU-8a3e\", which is none of the 8")));
+  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("names \"GPU-8a3e\", which is not one of the 8")));
   EXPECT_THAT(other.ranks[0].isolated, IsEmpty());
 }
 
@@ -310,7 +310,7 @@ TEST(BindingModeTest, WhatIsLessThanAskedIsAnErrorWhereItIsRequiredAlone) {
   EXPECT_EQ(PlanBinding(unknown, request).error, "");
   request.policy = core::TopologyPolicy::kRequired;
   const BindingPlan plan = PlanBinding(unknown, request);
-  EXPECT_THAT(plan.error, HasSubstr("local rank 0: the machine does not say"));
+  EXPECT_THAT(plan.error, HasSubstr("local rank 0: the machine does not show"));
   EXPECT_EQ(Cpus(plan), "0-7");
   EXPECT_EQ(PlanBinding(TwoByFour(), request).error, "");
 }

@@ -151,10 +151,10 @@ TEST_F(ReadModelTest, AnEmptyConfigIsTheSmallestGpt2) {
 }
 
 TEST_F(ReadModelTest, WhatIsNoModelSaysWhatToDo) {
-  EXPECT_THAT(ErrorOf(Path("nothing")), HasSubstr(Path("nothing/config.json") + " is not there"));
+  EXPECT_THAT(ErrorOf(Path("nothing")), HasSubstr(Path("nothing/config.json") + " does not exist"));
   fs::remove(Save(Model(Same)) + "/model.safetensors");
   EXPECT_THAT(ErrorOf(Path("hf")), HasSubstr("save_pretrained"));
-  EXPECT_THAT(ErrorOf(Save(Model(Same), "{")), HasSubstr("config.json: it is no JSON object"));
+  EXPECT_THAT(ErrorOf(Save(Model(Same), "{")), HasSubstr("config.json: it is not a JSON object"));
 }
 
 }  // namespace

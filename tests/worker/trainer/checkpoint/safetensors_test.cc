@@ -55,10 +55,10 @@ TEST_F(SafetensorsTest, WhatBreaksTheFormatIsRefusedWithItsReason) {
     const char* reason;
   };
   for (const Case& each : std::vector<Case>{
-           {"", 0, "no JSON object"},
-           {"[]", 0, "no JSON object"},
-           {"{", 0, "no JSON object"},
-           {R"( {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "no JSON object"},
+           {"", 0, "not a JSON object"},
+           {"[]", 0, "not a JSON object"},
+           {"{", 0, "not a JSON object"},
+           {R"( {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "not a JSON object"},
            {R"({"a":1})", 0, "tensor a is described by no object"},
            {R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "unknown type"},
            {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "unknown type"},
@@ -139,7 +139,7 @@ TEST_F(SafetensorsTest, ATensorIsReadByNameAndShape) {
   EXPECT_EQ(read, values);
   EXPECT_EQ(file->Read("c", std::vector<int64_t>{2}, read).error().kind, ErrorKind::kNotFound);
   EXPECT_THAT(file->Read("a", std::vector<int64_t>{2, 1}, read).error().message,
-              AllOf(HasSubstr("the shape [2]"), HasSubstr("wants [2, 1]")));
+              AllOf(HasSubstr("the shape [2]"), HasSubstr("needs [2, 1]")));
   EXPECT_THAT(file->Read("b", std::vector<int64_t>{1}, std::span(read).first(1)).error().message,
               HasSubstr("of type I64"));
 }

@@ -32,7 +32,7 @@ TEST(GpuFigures, AFatalXidMakesTheMachineTheCause) {
         const Error judged = figures.Judge(error, kNow);
         EXPECT_EQ(judged.kind, ErrorKind::kBroken) << xid;
         EXPECT_THAT(judged.message, HasSubstr(error.message + "; GPU 0000:f0:00.0 reported Xid "));
-        EXPECT_THAT(judged.message, HasSubstr(", so the machine is to be replaced"));
+        EXPECT_THAT(judged.message, HasSubstr(", so the machine must be replaced"));
       }
     });
   }

@@ -69,7 +69,7 @@ TEST(Kernels, WantAGpuThatIsNewEnough) {
     const Error failure = LoadFailure(rank);
     EXPECT_EQ(failure.kind, ErrorKind::kNotFound);
     EXPECT_THAT(failure.message,
-                HasSubstr("has compute capability 7.5, and the kernels want 8.0 (Ampere)"));
+                HasSubstr("has compute capability 7.5, and the kernels need 8.0 (Ampere)"));
   });
 }
 
@@ -116,7 +116,7 @@ TEST(Kernels, WantADriverThatIsNewEnough) {
     const Error failure = LoadFailure(rank);
     EXPECT_EQ(failure.kind, ErrorKind::kNotFound);
     EXPECT_THAT(failure.message, AllOf(HasSubstr("PTX for sm_80: cuModuleLoadData"),
-                                       HasSubstr("it serves CUDA 11.8, and their PTX wants 12.0"),
+                                       HasSubstr("it serves CUDA 11.8, and their PTX needs 12.0"),
                                        HasSubstr("update the driver")));
   });
 }

@@ -191,7 +191,7 @@ TEST_F(DatasetTest, WhatIsNoDataIsRefusedByName) {
   fs::create_symlink("nowhere", Path("link"));
   Error error = ErrorOf(Open({Path("link")}));
   EXPECT_EQ(error.kind, ErrorKind::kNotFound);
-  EXPECT_THAT(error.message, HasSubstr(Path("link") + " is not there"));
+  EXPECT_THAT(error.message, HasSubstr(Path("link") + " does not exist"));
 }
 
 TEST_F(DatasetTest, AnUnreadableFileNamesTheUser) {
@@ -203,7 +203,7 @@ TEST_F(DatasetTest, AnUnreadableFileNamesTheUser) {
   Error error = ErrorOf(Open({Path("secret")}));
   ASSERT_EQ(seteuid(user), 0);
   EXPECT_EQ(error.kind, ErrorKind::kDenied);
-  EXPECT_THAT(error.message, HasSubstr("can't be read by user"));
+  EXPECT_THAT(error.message, HasSubstr("cannot be read by user"));
 }
 
 TEST_F(DatasetTest, TooFewSequencesSayHowManyThereAre) {

@@ -56,7 +56,7 @@ TEST(PlanBatches, RefusesAWorldThatDoesNotDivideAndNamesThoseThatDo) {
 TEST(PlanBatches, RefusesAMicroBatchThatDoesNotDivideTheGlobalOne) {
   const Result<BatchPlan> plan = PlanBatches(12, 5, 0, 1);
   ASSERT_FALSE(plan.ok());
-  EXPECT_THAT(plan.error().message, HasSubstr("no multiple of the micro-batch of 5"));
+  EXPECT_THAT(plan.error().message, HasSubstr("not a multiple of the micro-batch of 5"));
   EXPECT_FALSE(PlanBatches(0, 1, 0, 1).ok());
 }
 

@@ -91,7 +91,7 @@ TEST(MeshTest, RanksThatCannotShareShardsAreRefusedWithWhatCould) {
   EXPECT_EQ(says(8, 2, 2, 2), "");
   EXPECT_EQ(says(1, 1, 1, 2), "");
   EXPECT_THAT(says(6, 2, 2, 2),
-              HasSubstr("can't be cut into pipelines of 2 stages of 2 ranks: run it with a "
+              HasSubstr("cannot be divided into pipelines of 2 stages of 2 ranks: run it with a "
                         "multiple of 4, as in 4 or 8"));
   EXPECT_THAT(says(2, 1, 2, 1), HasSubstr("or more with a larger parallel.tensorShards"));
   EXPECT_THAT(says(4, 1, 1, 4), HasSubstr("parallel.tensorShards may be 1, 2"));

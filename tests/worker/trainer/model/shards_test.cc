@@ -192,11 +192,12 @@ TEST_F(ShardsTest, WhatCannotBeCutIsRefusedWithWhatCould) {
   };
   EXPECT_EQ(says(2, 4), "");
   EXPECT_EQ(says(1, 1), "");
-  EXPECT_THAT(says(1, 8), HasSubstr("4 heads can't be cut into 8 shards"));
+  EXPECT_THAT(says(1, 8), HasSubstr("4 heads cannot be divided into 8 shards"));
   EXPECT_THAT(says(1, 3), HasSubstr("parallel.tensorShards may be 1, 2, 4"));
-  EXPECT_THAT(says(4, 2),
-              HasSubstr("2 shards of a layer can't be dealt out evenly to 4 ranks; parallel.tensor "
-                        "may be 1, 2, or more with a larger parallel.tensorShards"));
+  EXPECT_THAT(
+      says(4, 2),
+      HasSubstr("2 shards of a layer cannot be divided evenly among 4 ranks; parallel.tensor "
+                "may be 1, 2, or more with a larger parallel.tensorShards"));
   EXPECT_THAT(says(3, 4), HasSubstr("parallel.tensor may be 1, 2, 4"));
 }
 

@@ -23,10 +23,10 @@ Result<std::shared_ptr<const CudaDevice>> CudaDevice::Open(int index) {
   const int count = (*driver)->device_count();
   if (index < 0 || index >= count) {
     return Error::NotFound(
-        "GPU " + std::to_string(index) + " is wanted, and this process sees " +
+        "GPU " + std::to_string(index) + " is needed, but this process sees " +
         std::to_string(count) +
         ": each process of a machine has the GPU of its local rank, so ask for as many GPUs as "
-        "processesPerMachine, or look at CUDA_VISIBLE_DEVICES");
+        "processesPerMachine, or check CUDA_VISIBLE_DEVICES");
   }
   std::shared_ptr<CudaDevice> device(new CudaDevice(std::move(*driver), index));
   if (Status retained = device->Retain(); !retained.ok()) return retained.error();

@@ -109,18 +109,18 @@ Status CudaDriver::Start() {
   if (code == cuda::kNoDevice) {
     return Error::NotFound(
         "the NVIDIA driver is here but shows no GPU: ask for GPUs (resources.limits of "
-        "nvidia.com/gpu), look at CUDA_VISIBLE_DEVICES and nvidia-smi, or use Gloo");
+        "nvidia.com/gpu), check CUDA_VISIBLE_DEVICES and nvidia-smi, or use Gloo");
   }
   if (!init.ok()) {
     if (init.error().kind == ErrorKind::kUnavailable || IsLost(code)) return init;
     const std::string failed = init.error().message + ": the NVIDIA driver does not start";
     if (IsOfTheImage(code)) {
       return Error::NotFound(failed +
-                             "; look at the libcuda.so.1 of this image and at "
+                             "; check the libcuda.so.1 of this image and "
                              "CUDA_VISIBLE_DEVICES, or use Gloo");
     }
     return Error{ErrorKind::kBroken,
-                 failed + ", so the machine is to be replaced: " + WhyNotStarted(code)};
+                 failed + ", so the machine must be replaced: " + WhyNotStarted(code)};
   }
   return Check("cuDeviceGetCount", api_.device_get_count(&device_count_));
 }
@@ -136,9 +136,8 @@ Error CudaDriver::Failure(const std::string& what, cuda::Code code) const {
   if (code == cuda::kOutOfMemory) return Error::TooLarge(message);
   if (!IsLost(code)) return Error::Internal(message);
   return {ErrorKind::kBroken, message +
-                                  ": a GPU of this machine is lost or broken, so the machine "
-                                  "is to be replaced; nvidia-smi and the kernel's log (Xid) "
-                                  "say more"};
+                                  ": a GPU of this machine is lost or broken, so the machine must "
+                                  "be replaced; nvidia-smi and the kernel's log (Xid) show more"};
 }
 
 Status CudaDriver::Check(const std::string& what, cuda::Code code) const {
@@ -154,7 +153,7 @@ Status CudaDriver::AwaitMemory(const std::string& what, const std::function<cuda
     if (BootTime() >= until) {
       return Error::Unavailable(Failure(what, code).message + ", for " +
                                 std::to_string(duration_cast<seconds>(patience).count()) +
-                                " s; another process is on it");
+                                " s; another process uses it");
     }
     std::this_thread::sleep_for(kMemoryGlance);
   }

@@ -183,13 +183,14 @@ Status QueueCommunicator::Check(const Operation& operation) const {
   const auto world = static_cast<size_t>(world_);
   const bool reduces = kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
   if (reduces && !IsReduced(operation.in.type)) {
-    return Error::Invalid("bytes and bfloat16 are moved, never reduced: reduce float32 or int64");
+    return Error::Invalid(
+        "bytes and bfloat16 are only moved, not reduced: reduce float32 or int64");
   }
   if (operation.after != nullptr && memory() == Memory::kHost) {
     return Error::Invalid("only operations in device memory can begin after an event");
   }
   if (memory() == Memory::kDevice && operation.posts > 0) {
-    return Error::Invalid("posted messages are Gloo's, in host memory");
+    return Error::Invalid("only Gloo posts messages, in host memory");
   }
   if (memory() == Memory::kHost && kind == OperationKind::kExchange) {
     return Error::Invalid("in host memory, post and receive: only device memory is exchanged");

@@ -58,7 +58,7 @@ Status Check(const Options& options) {
   }
   if (options.algorithm == core::Reduce::kNccl && options.backend != Backend::kNccl) {
     return Error::Invalid(
-        "reduce: Nccl is NCCL's own addition and wants backend: Nccl; on Gloo, reduce is Tree or "
+        "reduce: Nccl is NCCL's own sum and needs backend: Nccl; on Gloo, write reduce: Tree or "
         "Ring");
   }
   if (options.identity.size() > kMaxIdentity) {

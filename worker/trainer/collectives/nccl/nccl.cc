@@ -20,7 +20,7 @@ struct Found {
 Result<Found> Find(const Options& options, const NcclLimits& limits) {
   if (options.without_gpu) return *options.without_gpu;
   if (options.algorithm == core::Reduce::kRing)
-    return Error::NotFound("the ring is Gloo's own; on NCCL, reduce is Tree or Nccl");
+    return Error::NotFound("Ring needs Gloo; on NCCL, write reduce: Tree or Nccl");
   Result<std::shared_ptr<const NcclLibrary>> library = NcclLibrary::Load();
   if (!library.ok()) return library.error();
   Result<std::shared_ptr<const CudaDevice>> device = CudaDevice::Open(options.local_rank);
@@ -34,9 +34,9 @@ Result<Found> Find(const Options& options, const NcclLimits& limits) {
   if (options.slice_sum) kernel = options.slice_sum(*device);
   if (!kernel.ok()) {
     if (kernel.error().kind != ErrorKind::kNotFound) return kernel.error();
-    return Error::NotFound(kernel.error().message +
-                           "; without kernels NCCL adds up as it likes (reduce: Nccl), and bits "
-                           "depend on the bucket size");
+    return Error::NotFound(
+        kernel.error().message +
+        "; without kernels only NCCL can sum (reduce: Nccl), and bits depend on the bucket size");
   }
   Result<TreeSum> tree = TreeSum::Make(*device, std::move(*kernel), options.world, limits.staging);
   if (!tree.ok()) return tree.error();

@@ -109,7 +109,7 @@ Status NcclComm::Settle(const std::string& what, nccl::Code code, Time deadline)
   while (code == nccl::Code::kInProgress) {
     const Time now = BootTime();
     if (now > deadline)
-      return Error::Timeout(what + " is not done at its deadline: a peer is late or gone");
+      return Error::Timeout(what + " did not finish by its deadline: a peer is late or gone");
     if (now - began > kSpin) {
       if (WaitForAbort(pause.Take())) return Aborted();
     }
@@ -243,7 +243,7 @@ void NcclComm::State::LeaveBehind(bool in_peace, const std::string& why) {
   const std::string leaves =
       "this process leaves with exit code " + std::to_string(core::kExitPeerLost);
   std::fprintf(stderr, "lockstep: %s, and its threads cannot be stopped: %s%s%s\n", why.c_str(),
-               in_peace ? "they are left behind, for all work was done" : leaves.c_str(),
+               in_peace ? "they are left behind, because all work was done" : leaves.c_str(),
                last_error.empty() ? "" : ". Before that: ", last_error.c_str());
   if (!in_peace) _exit(core::kExitPeerLost);
   CudaDevice::AbandonAll();

@@ -17,7 +17,7 @@ NcclReport ReadReport(Rendezvous& rendezvous, const std::string& generation, int
   const std::string who = "rank " + std::to_string(rank);
   Result<std::string> value = rendezvous.Get(RollKey(generation, std::to_string(rank)), deadline);
   if (!value.ok())
-    return Error{value.error().kind, who + " did not come to start NCCL: " + value.error().message};
+    return Error{value.error().kind, who + " did not start NCCL in time: " + value.error().message};
   Result<std::string> text = DecodeRoll(*value);
   if (!text.ok()) return Error{text.error().kind, who + ": " + text.error().message};
   NcclPart part;
@@ -37,11 +37,10 @@ Result<NcclStart> Decide(Rendezvous& rendezvous, const std::string& generation,
     const NcclReport report = ReadReport(rendezvous, generation, rank, deadline);
     if (!report.ok()) return report.error();
     if (report->version != own->version) {
-      return Error::Invalid("rank " + std::to_string(rank) + " has NCCL " +
-                            NcclVersionText(report->version) + " and rank 0 has " +
-                            NcclVersionText(own->version) +
-                            ": NCCL wants the same on all ranks, so start all machines from one "
-                            "image");
+      return Error::Invalid(
+          "rank " + std::to_string(rank) + " has NCCL " + NcclVersionText(report->version) +
+          " and rank 0 has " + NcclVersionText(own->version) +
+          ": NCCL needs the same version on all ranks, so start all machines from one image");
     }
     if (report->local != start.local) start.local = 1;
   }

@@ -150,7 +150,7 @@ Status NcclTransport::WarmUp(Time deadline) {
     // Its own begins when the tree's are done.
     if (BootTime() > deadline) {
       return Keep(Error::Timeout(
-          "NCCL's first operations are not done at their deadline: a peer is late or gone"));
+          "NCCL's first operations did not finish by their deadline: a peer is late or gone"));
     }
   }
   std::array<int64_t, 2> sums{};
@@ -188,7 +188,7 @@ Result<bool> NcclTransport::Finish(Duration patience) {
 Status NcclTransport::Validate(const Operation& operation) const {
   const auto world = static_cast<size_t>(ranks_.world);
   if (Reduces(operation.kind) && !IsReduced(operation.out.type))
-    return Error::Invalid(Name(operation) + ": bytes and bfloat16 are moved, never reduced");
+    return Error::Invalid(Name(operation) + ": bytes and bfloat16 are only moved, not reduced");
   if (operation.group && !IsTreeSum(operation))
     return Error::Invalid(Name(operation) + ": groups of ranks add up floats as a tree alone");
   if (operation.kind == OperationKind::kReduceScatter &&
@@ -321,9 +321,9 @@ Result<bool> NcclTransport::Poll(Duration patience) {
     const Time now = BootTime();
     if (Status looked = LookAtTurn(oldest, now); !looked.ok()) return looked.error();
     if (oldest.begun && now - *oldest.begun > oldest.allowed) {
-      return Error::Timeout(Name(oldest.operation) +
-                            " is not done at its deadline: a rank did not come, or came with "
-                            "another operation");
+      return Error::Timeout(
+          Name(oldest.operation) +
+          " did not finish by its deadline: a rank is missing, or called another operation");
     }
     if (now >= until) return false;
     if (now - oldest.launched < kSpin) continue;

@@ -42,7 +42,7 @@ Failure Blame(const std::vector<RankProgress>& ranks, const LateOperation& late)
   const auto behind =
       Those(ranks, [&](const RankProgress& rank) { return rank.issued == least->issued; });
   if (behind.size() == ranks.size()) {
-    return {Error::Timeout(waits + "all ranks issued it and none ended; look at the network"), -1};
+    return {Error::Timeout(waits + "all ranks issued it and none finished; check the network"), -1};
   }
   return {Error::Timeout(waits + NameRanks(behind) + " issued only " +
                          std::to_string(least->issued) + " operations and is busy elsewhere"),

@@ -138,7 +138,7 @@ Result<std::string> AddressOf(const std::string& interface, const std::string& l
   freeifaddrs(all);
   if (!address.empty()) return address;
   return Error::Invalid("GLOO_SOCKET_IFNAME is \"" + interface +
-                        "\", which is no interface here with an address like " + like);
+                        "\", which is not an interface here with an address like " + like);
 }
 
 int PollTimeout(Time now, Time deadline) {

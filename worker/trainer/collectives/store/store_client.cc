@@ -27,7 +27,7 @@ std::chrono::steady_clock::time_point Steady(Time deadline) {
   return std::chrono::steady_clock::now() + left;
 }
 
-Error GivenUp() { return Error::Unavailable("the ranks are not waited for any more"); }
+Error GivenUp() { return Error::Unavailable("rank 0 no longer waits for the ranks"); }
 
 }  // namespace
 

@@ -210,7 +210,7 @@ void StoreServer::Greet(Connection& from, const Message& hello) {
   }
   Rank& rank = ranks_[static_cast<size_t>(hello.rank)];
   if (rank.came) {
-    Refuse(from, name + " is here already: two processes have the same RANK");
+    Refuse(from, name + " has already joined: two processes have the same RANK");
     return;
   }
   from.rank = hello.rank;

@@ -127,7 +127,7 @@ Failure Watchdog::OwnVerdict(const RecordedOperation& late) const {
   const bool silent = StoreIsSilent();
   return {
       Error::Timeout(waits + (silent ? "rank 0 stopped answering (stopped, or its machine hangs)"
-                                     : "rank 0 does not say who is behind")),
+                                     : "rank 0 does not report which rank is behind")),
       silent ? 0 : -1};
 }
 

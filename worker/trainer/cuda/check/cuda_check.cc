@@ -68,10 +68,10 @@ class Check {
 
 Status Check::Begin() {
   if (all_.memory() != collectives::Memory::kDevice)
-    return Error::Invalid("the CUDA check wants NCCL, and this is " + all_.Describe());
+    return Error::Invalid("the CUDA check needs NCCL, and this is " + all_.Describe());
   const auto world = static_cast<unsigned>(all_.world());
   if (options_.global_rows % world != 0 || options_.steps < 1)
-    return Error::Invalid("the CUDA check wants a multiple of " + std::to_string(world) +
+    return Error::Invalid("the CUDA check needs a multiple of " + std::to_string(world) +
                           " rows and at least one step");
   report_.backend = all_.Describe();
   report_.world = all_.world();

@@ -470,7 +470,7 @@ Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan, const s
     if (BootTime() >= until) {
       return Error::Unavailable(who + Megabytes(memory->free) + " free of " +
                                 Megabytes(memory->total) + ", and this takes " + ToString(plan) +
-                                "; another process is on it");
+                                "; another process uses it");
     }
     std::this_thread::sleep_for(kMemoryGlance);
   }

@@ -96,7 +96,7 @@ TEST(Cuda, ADriverThatDoesNotStartIsTheMachinesFault) {
     for (const char* code : {"802", "803", "226", "719", "304", "999"}) {
       const Error failure = StartFailure(code);
       EXPECT_EQ(failure.kind, ErrorKind::kBroken) << failure.message;
-      EXPECT_THAT(failure.message, HasSubstr("the machine is to be replaced"));
+      EXPECT_THAT(failure.message, HasSubstr("the machine must be replaced"));
     }
     EXPECT_THAT(StartFailure("802").message, HasSubstr("nvidia-fabricmanager must run"));
     EXPECT_THAT(StartFailure("803").message, HasSubstr("have different versions"));
@@ -108,7 +108,7 @@ TEST(Cuda, ADriverThatTheImageBringsIsNoFaultOfTheMachine) {
     for (const char* code : {"34", "36", "101", "804"}) {
       const Error failure = StartFailure(code);
       EXPECT_EQ(failure.kind, ErrorKind::kNotFound) << failure.message;
-      EXPECT_THAT(failure.message, HasSubstr("look at the libcuda.so.1 of this image"));
+      EXPECT_THAT(failure.message, HasSubstr("check the libcuda.so.1 of this image"));
     }
   });
 }
@@ -131,7 +131,7 @@ TEST(Cuda, MemoryThatAnotherProcessKeepsMayBeTriedAgain) {
         "cuMemAlloc", [] { return cuda::kOutOfMemory; }, Duration::zero());
     ASSERT_FALSE(taken.ok());
     EXPECT_EQ(taken.error().kind, ErrorKind::kUnavailable);
-    EXPECT_THAT(taken.error().message, HasSubstr("another process is on it"));
+    EXPECT_THAT(taken.error().message, HasSubstr("another process uses it"));
   });
 }
 

@@ -53,7 +53,7 @@ TEST(NcclFailure, ARankThatDoesNotComeToTheHandshakeIsNamed) {
     const auto made = rank.TryConnect(milliseconds(300));
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().kind, ErrorKind::kTimeout);
-    EXPECT_THAT(made.error().message, HasSubstr("rank 1 did not come"));
+    EXPECT_THAT(made.error().message, HasSubstr("rank 1 did not start NCCL in time"));
   });
 }
 
@@ -99,7 +99,7 @@ TEST(NcclFailure, AWarmUpThatHangsEndsAtTheDeadlineOfTheStart) {
       if (rank.rank() == 1) Rank::Set("FAKE_HANG_AT", operation);
       const auto made = rank.TryConnect(seconds(2));
       ASSERT_FALSE(made.ok());
-      ExpectFailure(made.error(), ErrorKind::kTimeout, "not done at");
+      ExpectFailure(made.error(), ErrorKind::kTimeout, "did not finish by");
       EXPECT_THAT(made.error().message, HasSubstr("deadline: a"));
     });
   }

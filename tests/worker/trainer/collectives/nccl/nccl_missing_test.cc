@@ -76,7 +76,7 @@ TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
   RunRanks(4, [](Rank& rank) {
     Rank::Set("FAKE_GPUS", "3");
     ExpectRefusal(rank, ErrorKind::kNotFound,
-                  {"rank 3: GPU 3 is wanted, and this process sees 3", "processesPerMachine"});
+                  {"rank 3: GPU 3 is needed, but this process sees 3", "processesPerMachine"});
   });
 }
 

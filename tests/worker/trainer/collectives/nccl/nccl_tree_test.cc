@@ -241,7 +241,7 @@ TEST(NcclTree, IsTheOnlyOneOfGloosOrdersOnNccl) {
   RunRanks(1, [](Rank& rank) {
     Options options = rank.MakeOptions();
     options.algorithm = core::Reduce::kRing;
-    ExpectRefusal(rank, options, ErrorKind::kNotFound, "reduce is Tree or Nccl");
+    ExpectRefusal(rank, options, ErrorKind::kNotFound, "write reduce: Tree or Nccl");
     options.backend = Backend::kAuto;
     const auto made = Connect(options);
     ASSERT_TRUE(made.ok());
@@ -255,7 +255,7 @@ TEST(NcclTree, NcclsOwnAdditionWantsNccl) {
   const auto made = Connect(options);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(made.error().message, HasSubstr("wants backend: Nccl"));
+  EXPECT_THAT(made.error().message, HasSubstr("needs backend: Nccl"));
 }
 
 }  // namespace

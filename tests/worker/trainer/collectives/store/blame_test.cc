@@ -32,7 +32,7 @@ TEST(BlameTest, TheOtherEndOfALateReceiveIsBehind) {
 TEST(BlameTest, WhereAllIssuedItNobodyIsToBlame) {
   const Failure failure = Blame({{9, 8, {}}, {9, 8, {}}}, {0, -1, "barrier 9"});
   EXPECT_EQ(failure.rank, -1);
-  EXPECT_NE(failure.error.message.find("look at the network"), std::string::npos);
+  EXPECT_NE(failure.error.message.find("check the network"), std::string::npos);
 }
 
 TEST(BlameTest, RanksAreNamedAsPeopleDoAndLongListsAreCut) {

@@ -203,7 +203,7 @@ TEST_F(StoreTest, TheSecondProcessWithTheSameRankIsRefused) {
   const auto clients = ConnectAll();
   const auto again = StoreClient::Connect(Client(1));
   ASSERT_FALSE(again.ok());
-  EXPECT_NE(again.error().message.find("is here already"), std::string::npos);
+  EXPECT_NE(again.error().message.find("has already joined"), std::string::npos);
   EXPECT_TRUE((*clients[1])->Set("still", "there").ok());
 }
 
