@@ -25,7 +25,11 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       roster_(config_.machines, config_.attempts),
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_(config_.machines, config_.processes),
-      fences_(config_.machines, config_.processes) {
+      fences_(config_.machines, config_.processes),
+      copies_(config_.memory_copies, roster_, outbox_),
+      folder_({.folder = config_.memory ? config_.checkpoint_path : "",
+               .every = config_.persist_every},
+              roster_, copies_, outbox_) {
   generation_.attempt = config_.attempt;
   if (!config_.elastic) wanted_ = witnesses_ = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
@@ -43,12 +47,12 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
         if constexpr (std::is_same_v<Body, Hello>) {
           Handle(now, connection, body);
         } else if (slot == nullptr) {
-          actions_.emplace_back(
+          outbox_.Add(
               CloseConnection{connection, std::string(Body::kKind.name) + " before HELLO"});
         } else if constexpr (Body::kKind.receiver != Receiver::kMember) {
           Handle(now, *slot, body);
         } else {
-          actions_.emplace_back(CloseConnection{
+          outbox_.Add(CloseConnection{
               connection, std::string(Body::kKind.name) + " is not for a coordinator"});
         }
       },
@@ -59,7 +63,7 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
 CoordinatorActions Coordinator::OnDisconnect(Time now, ConnectionId connection) {
   if (Slot* slot = roster_.Of(connection); slot != nullptr) {
     roster_.Disconnect(*slot);
-    ++version_;
+    outbox_.Change();
   }
   return Step(now);
 }
@@ -73,17 +77,20 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
     } else if (prepared.hopeless) {
-      persist_problem_ = "the job ends, because the folder cannot be used";
+      folder_.OnFolderUnusable();
       FailAsMisconfigured(now, 0, prepared.error);
     } else if (!prepared.error.empty()) {
       CouldNotPrepare(now, prepared.error);
     } else {
       prepared_ = prepared;
-      on_volume_ = generation_;
-      in_folder_ = prepared.commit;
-      if (in_folder_.exists() && in_folder_ == persisted_.to) in_folder_ = persisted_.id;
+      folder_.OnGenerationFile(generation_, prepared.commit);
     }
   }
+  return Step(now);
+}
+
+CoordinatorActions Coordinator::OnPersisted(Time now, CheckpointId to, const std::string& error) {
+  folder_.OnNamed(to, error);
   return Step(now);
 }
 
@@ -110,7 +117,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   wanted_ = some_members ? desired.members : Members::All(config_.machines);
   witnesses_ = some_members ? desired.witnesses : wanted_;
   counters_.Merge(desired.machine_failures);
-  ++version_;
+  outbox_.Change();
   if (desired.health) {
     config_.hang_timeout = desired.health->hang_timeout;
     config_.restart_hangs = desired.health->restart_hangs;
@@ -164,9 +171,9 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   if (phase_ == CoordinatorPhase::kRunning) {
-    wake = std::min({wake, next_persist_, step_due_, hangs_.NextWake(config_.hang_timeout)});
+    wake = std::min({wake, step_due_, hangs_.NextWake(config_.hang_timeout)});
   }
-  if (persisting_) wake = std::min(wake, persisting_->give_up);
+  wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
   if (Live()) wake = std::min(wake, restart_at_);
   for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
   for (const Uncharged& each : uncharged_) {
@@ -184,8 +191,8 @@ bool Coordinator::Refuses(ConnectionId connection, const Hello& hello) {
   auto refuse = [&](RefusalCode code, std::string reason) {
     Log("machine " + std::to_string(hello.machine) + " attempt " + std::to_string(hello.attempt) +
         " refused: " + reason);
-    actions_.emplace_back(SendTo{connection, Refused{code, reason}});
-    actions_.emplace_back(CloseConnection{connection, std::move(reason)});
+    outbox_.Add(SendTo{connection, Refused{code, reason}});
+    outbox_.Add(CloseConnection{connection, std::move(reason)});
     return true;
   };
   if (hello.job_uid != config_.job_uid) {
@@ -216,12 +223,12 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   if (hello.machine0_attempt > config_.attempt && Holds(Rule::kCoordinatorFencesItself)) {
     return LeaveTo(hello.machine0_attempt, "exists");
   }
-  ++version_;
+  outbox_.Change();
   Slot& slot = roster_[hello.machine];
   if (slot.connection != 0 && slot.connection != connection) {
     bool replaced = hello.attempt > slot.attempt;
     if (replaced) Send(slot, Refused{RefusalCode::kReplaced, "a higher attempt has joined"});
-    actions_.emplace_back(CloseConnection{
+    outbox_.Add(CloseConnection{
         slot.connection, replaced ? "a higher attempt has joined" : "the agent connected again"});
     roster_.Disconnect(slot);
   }
@@ -239,7 +246,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   }
   if (slot.confirmed_dead) {
     // What was seen to end cannot come back; whoever this is, it is not trusted with a rank.
-    actions_.emplace_back(CloseConnection{connection, "this attempt's container has ended"});
+    outbox_.Add(CloseConnection{connection, "this attempt's container has ended"});
     return;
   }
   roster_.Connect(slot, connection);
@@ -256,10 +263,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.memory.reset();
   if (Holds(Rule::kCopiesComeAgain)) slot.fetching.reset();
   slot.dismissed = false;
-  if (persisting_) {
-    const auto writer = persisting_->writers.find(slot.machine);
-    if (writer != persisting_->writers.end()) Send(slot, writer->second);
-  }
+  folder_.AskAgain(slot);
   ConfirmPredecessors(now, slot);
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
@@ -345,12 +349,12 @@ void Coordinator::Handle(Time now, Slot& slot, const Pong& pong) {
   }
   if (slot.lost && !slot.confirmed_dead) {
     slot.lost = false;  // taken back, until a higher attempt says HELLO
-    ++version_;
+    outbox_.Change();
   }
 }
 
 void Coordinator::Handle(Time now, Slot& slot, const ReportMessage& message) {
-  ++version_;
+  outbox_.Change();
   slot.report = message.report;
   CountSteps(message.report);
   Apply(now, slot, message.report);
@@ -368,7 +372,7 @@ void Coordinator::CountSteps(const Report& report) {
 
 void Coordinator::Handle(Time now, Slot& slot, const StopRequest& request) {
   slot.draining = request.reason == StopReason::kDraining;
-  ++version_;
+  outbox_.Change();
   if (Live() && roster_.TakesPart(slot)) BeginStop(now, request.reason, request.grace);
 }
 
@@ -379,10 +383,10 @@ void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
   }
   if (request.memory) {
     // It asked for it itself, in this generation: no PING is needed.
-    memory_commits_.push_back({slot.machine, request});
+    commits_.AskInMemory(slot.machine, request);
     return;
   }
-  commits_.push_back({slot.machine, request.id, lease_.Stamp(now)});
+  commits_.AskOnDisk(slot.machine, request.id, lease_.Stamp(now));
   PingAll(now);
 }
 
@@ -403,7 +407,7 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
     stragglers_.Learn(now, rank);
   }
   if (step_due_ == kNever) step_due_ = now + kStepEvery;
-  ++version_;
+  outbox_.Change();
 }
 
 // On one computer a watcher gets usage at once. On a cluster the next GET /status has it.
@@ -411,7 +415,7 @@ void Coordinator::Handle(Time now, Slot& slot, const UsageMessage& message) {
   slot.usage = message.usage;
   slot.usage.Saturate();
   hangs_.OnActivity(now, slot.machine, message.activity);
-  if (config_.one_computer) ++version_;
+  if (config_.one_computer) outbox_.Change();
 }
 
 void Coordinator::Handle(Time, Slot& slot, const Looked& looked) {
@@ -420,10 +424,20 @@ void Coordinator::Handle(Time, Slot& slot, const Looked& looked) {
 
 void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }
 
+void Coordinator::Handle(Time, Slot& slot, const Memory& memory) { copies_.OnHeld(slot, memory); }
+
+void Coordinator::Handle(Time, Slot& slot, const FetchFailed& failed) {
+  copies_.OnFetchFailed(slot, failed, phase_ == CoordinatorPhase::kPreparing);
+}
+
+void Coordinator::Handle(Time, Slot& slot, const Persisted& persisted) {
+  folder_.OnPersisted(slot.machine, persisted);
+}
+
 void Coordinator::Handle(Time, Slot& slot, const Fence& fence) {
   Result<FenceDesk::Answers> answers = fences_.OnFence(slot.machine, fence);
   if (!answers.ok()) {
-    actions_.emplace_back(CloseConnection{slot.connection, answers.error().message});
+    outbox_.Add(CloseConnection{slot.connection, answers.error().message});
     return;
   }
   for (auto& [machine, part] : *answers) Send(roster_[machine], std::move(part));
@@ -472,7 +486,7 @@ void Coordinator::CheckSilence(Time now) {
 
 void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
   slot.lost = true;
-  ++version_;
+  outbox_.Change();
   const bool runs = Live() || phase_ == CoordinatorPhase::kStopping;
   const bool involved = runs && roster_.TakesPart(slot);
   if (!involved || slot.has_stopped(generation_)) return;
@@ -486,14 +500,15 @@ void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
 // ---- small things ----
 
 CoordinatorActions Coordinator::Step(Time now) {
-  if (phase_ == CoordinatorPhase::kDone) return std::exchange(actions_, {});
+  if (phase_ == CoordinatorPhase::kDone) return outbox_.Take();
   CheckLease(now);
   CheckSilence(now);
   CheckSpawned(now);
   CheckSettled(now);
   CheckHangs(now);
   CheckAlone(now);
-  CheckPersisting(now);
+  folder_.CheckWriters(now);
+  if (phase_ == CoordinatorPhase::kRunning) folder_.WriteNowAndThen(now);
   CheckFinished(now);
   CheckCommits(now);
   CheckRestart(now);
@@ -513,19 +528,13 @@ CoordinatorActions Coordinator::Step(Time now) {
     if (all || now >= verdict_deadline_) {
       phase_ = CoordinatorPhase::kDone;
       verdict_deadline_ = kNever;
-      actions_.emplace_back(ExitCoordinator{static_cast<int>(verdict_->exit_code), "verdict"});
-      return std::exchange(actions_, {});
+      outbox_.Add(ExitCoordinator{static_cast<int>(verdict_->exit_code), "verdict"});
+      return outbox_.Take();
     }
   }
   if (now >= lease_.ping_due()) PingAll(now);
-  return std::exchange(actions_, {});
+  return outbox_.Take();
 }
-
-void Coordinator::Send(const Slot& slot, Message message) {
-  if (slot.connection != 0) actions_.emplace_back(SendTo{slot.connection, std::move(message)});
-}
-
-void Coordinator::Log(std::string line) { actions_.emplace_back(CoordinatorLog{std::move(line)}); }
 
 MachineView Coordinator::machine(Time now, uint32_t index) const {
   const Slot& slot = roster_[index];

@@ -23,21 +23,22 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/gang/commits.h"
+#include "core/gang/coordinator_actions.h"
 #include "core/gang/fence.h"
+#include "core/gang/folder_writer.h"
 #include "core/gang/generation_record.h"
 #include "core/gang/hangs.h"
 #include "core/gang/lease_clock.h"
+#include "core/gang/memory_copies.h"
 #include "core/gang/messages.h"
 #include "core/gang/preflight_desk.h"
-#include "core/gang/resume.h"
 #include "core/gang/root_cause.h"
 #include "core/gang/roster.h"
 #include "core/gang/stragglers.h"
 
 namespace lockstep::core {
 
-// How long the newest checkpoint may take from memory to the checkpoint folder.
-inline constexpr Duration kPersistPatience = minutes(2);
 // How long the gang goes on after deaths of processes that say themselves that they lost a peer: a
 // process whose connections have ended may still be printing where it crashed, and what is killed
 // meanwhile can't be told from what did not fail.
@@ -168,47 +169,6 @@ struct DesiredState {
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };
 
-// ---- actions ----
-
-struct SendTo {
-  ConnectionId connection = 0;
-  Message message;
-};
-// Close once what was sent has gone out.
-struct CloseConnection {
-  ConnectionId connection = 0;
-  std::string reason;
-};
-// Find a free port, create `generations/<generation>` exclusively; answer with OnPrepared.
-struct PrepareGeneration {
-  Generation generation;
-};
-// Find `count` ports in a row that are free on machine 0, others each time; answer with
-// OnPortsFound.
-struct FindPorts {
-  Generation generation;
-  uint32_t count = 0;
-};
-// Every part lies in the folder: it becomes commit `to`; answer with OnPersisted.
-struct FinishPersisting {
-  CheckpointId to;
-  std::string name;
-  CheckpointId id;
-};
-// The coordinator is done: its agent exits with `code`.
-struct ExitCoordinator {
-  int code = 0;
-  std::string reason;
-  uint32_t needs_epoch = 0;  // not 0: the next machine 0's attempt must be at least this
-};
-struct CoordinatorLog {
-  std::string line;
-};
-
-using CoordinatorAction = std::variant<SendTo, CloseConnection, PrepareGeneration, FindPorts,
-                                       FinishPersisting, ExitCoordinator, CoordinatorLog>;
-using CoordinatorActions = std::vector<CoordinatorAction>;
-
 struct Prepared {
   Generation generation;
   std::string master_address;
@@ -292,23 +252,18 @@ class Coordinator {
   // Absent where the job has no preflight.
   std::optional<PreflightStatus> preflight() const;
   // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
-  const std::string& unwritten() const { return unwritten_; }
+  const std::string& unwritten() const { return folder_.unwritten(); }
   // Why it is in this phase, in words a user can act on.
   std::string Reason() const;
   // When it starts again, in phase kBackoff; kNever in others.
   Time starts_again() const;
   // Grows with every change that /status shows.
-  uint64_t version() const { return version_; }
+  uint64_t version() const { return outbox_.version(); }
   // A drained machine 0 leaves only when no other machine's ranks depend on it.
   bool MayExit() const;
 
  private:
   using Slot = Roster::Slot;
-  struct PendingCommit {
-    uint32_t machine = 0;
-    uint64_t id = 0;
-    Time requested{};  // a stamp: PINGs with a later one were sent after the request
-  };
 
   void Handle(Time now, ConnectionId connection, const Hello& hello);
   void Handle(Time now, Slot& slot, const Pong& pong);
@@ -396,24 +351,9 @@ class Coordinator {
 
   // Once every machine has its part of the checkpoint in memory that the generation begins from.
   void CheckPrepared(Time now);
-  Holdings Held() const;
-  // By machines that can be asked for something.
-  Holdings WithinReach() const;
-  void Ask(const FetchPlan& plan);
-  void CheckMemoryCommits(Time now);
+  // That checkpoint; none: the folder's. nullopt: machines get their parts.
+  std::optional<CheckpointId> MemoryToBeginFrom();
   void CheckCopies();
-  void CheckPersisting(Time now);
-  // Whether checkpoints in memory go to a folder at all.
-  bool Persists() const { return config_.memory && !config_.checkpoint_path.empty(); }
-  // Whether the newest one in memory is on its way to the folder.
-  bool PersistNewest(Time now);
-  // Likewise before the gang is no more: waits for what was just granted, and says what is not
-  // written.
-  bool PersistLast(Time now);
-  void GiveUpPersisting(const std::string& why);
-  void SayWhatIsUnwritten();
-  std::string NameInMemory(CheckpointId id) const;
-  void SayWhatIsLost(CheckpointId from, bool in_memory);
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
   // `evidence`: how long members may look first where their ranks are.
   void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
@@ -446,9 +386,8 @@ class Coordinator {
   bool IsOut(Time now, const Slot& slot) const;
   // The slot of a rank of this generation; null: it has no such rank.
   Slot* SlotOf(uint32_t rank);
-  void RefuseCommits(const std::string& reason);
-  void Send(const Slot& slot, Message message);
-  void Log(std::string line);
+  void Send(const Slot& slot, Message message) { outbox_.Send(slot, std::move(message)); }
+  void Log(std::string line) { outbox_.Log(std::move(line)); }
   bool Live() const {
     return phase_ == CoordinatorPhase::kStarting || phase_ == CoordinatorPhase::kRunning;
   }
@@ -459,6 +398,7 @@ class Coordinator {
   CoordinatorPhase phase_ = CoordinatorPhase::kGathering;
   Generation generation_;  // the latest that was prepared
   Roster roster_;
+  Outbox outbox_;
   LeaseClock lease_;
   StragglerFinder stragglers_;
   HangFinder hangs_;
@@ -468,7 +408,6 @@ class Coordinator {
   FenceDesk fences_;
   std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
-  uint64_t version_ = 1;
 
   StopReason stop_reason_ = StopReason::kFailure;
   bool keep_ = false;  // ranks that can may live on into the next generation
@@ -484,8 +423,7 @@ class Coordinator {
   Failure last_failure_;
   std::string last_decision_;
 
-  std::vector<PendingCommit> commits_;
-  uint32_t commit_number_ = 0;
+  Commits commits_{roster_, outbox_};
 
   // A rank of this generation that died and is started again alone.
   struct Alone {
@@ -514,38 +452,10 @@ class Coordinator {
   int64_t mpi_world_ = 0;         // the largest of this generation's launchers; 0: none was seen
   int64_t mpi_wanted_ = 0;
 
-  struct MemoryCommit {
-    uint32_t machine = 0;
-    CommitRequest request;
-  };
-  std::vector<MemoryCommit> memory_commits_;
-  std::optional<Prepared> prepared_;            // in kPreparing, while machines get their parts
-  std::optional<PortSearch> port_search_;       // of prepared_
-  bool memory_changed_ = false;                 // what machines hold, since CheckCopies looked
-  std::map<CheckpointId, int> failed_fetches_;  // of a machine's own part
-  std::set<CheckpointId> unusable_;             // a machine could not get its part
-  CheckpointId copying_;                        // its parts go to the next machines
-  CheckpointId uncopied_;                       // that one failed
-  CheckpointId copied_;                         // the last whose parts are all there
-  std::vector<CheckpointId> kept_;              // as last said
-  struct Persisting {
-    FinishPersisting to;
-    std::map<uint32_t, Persist> writers;  // by machine; those that have not answered
-    Time give_up{};
-  };
-  std::optional<Persisting> persisting_;
-  FinishPersisting persisted_;   // the last that reached the folder
-  CheckpointId in_folder_;       // what the next generation finds there, as it was committed
-  std::string persist_problem_;  // why the last try failed
-  std::string unwritten_;
-  CheckpointId tried_;  // the last that was begun to be written, and how often in this generation
-  int tries_ = 0;
-  // The last that was granted in this line; it counts once each machine has said that it holds its
-  // part.
-  MemoryPart granted_;
-  Time granted_at_{};
-  Generation on_volume_;  // the last of which there is a file in the folder
-  Time next_persist_ = kNever;
+  MemoryCopies copies_;
+  FolderWriter folder_;
+  std::optional<Prepared> prepared_;       // in kPreparing, while machines get their parts
+  std::optional<PortSearch> port_search_;  // of prepared_
 
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;
@@ -565,7 +475,6 @@ class Coordinator {
   Time verdict_deadline_ = kNever;
   std::map<uint32_t, RankProgress> progress_;
   std::vector<GenerationRecord> history_;  // the last kMaxHistory
-  std::vector<CoordinatorAction> actions_;
 };
 
 inline constexpr size_t kMaxHistory = 64;

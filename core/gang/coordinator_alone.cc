@@ -65,7 +65,7 @@ void Coordinator::BringBack(Time now, FailureContext context, const FailureDecis
   alone.short_lives = context.lived < kShortLife ? alone.short_lives + 1 : 0;
   alone.due = now + decision.backoff;
   last_alone_ = now;
-  ++version_;
+  outbox_.Change();
   last_failure_ = std::move(death);
   last_failure_.message = Describe(last_failure_, config_.names) + "; it alone is started again";
   if (decision.backoff > Duration::zero()) {
@@ -103,7 +103,7 @@ void Coordinator::CheckCharges(Time now) {
 
 void Coordinator::Charge() {
   if (Holds(Rule::kAloneIsCharged)) ++counters_.process_failures;
-  ++version_;
+  outbox_.Change();
 }
 
 void Coordinator::ChargeAlone() {

@@ -106,7 +106,7 @@ void Coordinator::AdoptMembers() {
   Log("generations now have machines " + wanted_.ToString());
   roster_.SetMembers(wanted_);
   lease_.Count(wanted_);
-  ++version_;
+  outbox_.Change();
 }
 
 void Coordinator::TryStart(Time now) {
@@ -121,15 +121,15 @@ void Coordinator::TryStart(Time now) {
     preflight_->OnHindered(now);
   }
   // Whoever hears that it is held may take the machines away.
-  if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle && PersistLast(now)) return;
-  if (obstacle != phase_) ++version_;
+  if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle && folder_.WriteLast(now, generation_)) return;
+  if (obstacle != phase_) outbox_.Change();
   phase_ = obstacle;
   if (phase_ != CoordinatorPhase::kPreparing) return;
   ++generation_.n;
-  persisting_.reset();  // what comes too late for this one's file is of no use
+  folder_.Drop();
   preparation_is_slow_at_ = now + kSlowPreparation;
   preparation_is_slow_ = false;
-  actions_.emplace_back(PrepareGeneration{generation_});
+  outbox_.Add(PrepareGeneration{generation_});
 }
 
 // A file server that stands still is the only thing that can hold this up; the start waits for it
@@ -138,7 +138,7 @@ void Coordinator::CheckPreparation(Time now) {
   if (phase_ != CoordinatorPhase::kPreparing || now < preparation_is_slow_at_) return;
   preparation_is_slow_at_ = kNever;
   preparation_is_slow_ = true;
-  ++version_;
+  outbox_.Change();
   Log(Reason());
 }
 
@@ -150,6 +150,31 @@ void Coordinator::CouldNotPrepare(Time now, const std::string& why) {
   Wait();
 }
 
+void Coordinator::CheckPrepared(Time now) {
+  if (phase_ != CoordinatorPhase::kPreparing || !prepared_) return;
+  if (Obstacle(now) != CoordinatorPhase::kPreparing) return Wait();
+  // Who took another's place meanwhile.
+  const bool measured = !preflight_ || preflight_->Knows(Attempts());
+  if (!measured && Holds(Rule::kMeasuredBeforeStart)) return Wait();
+  if (!HavePorts()) return;
+  const std::optional<CheckpointId> memory = MemoryToBeginFrom();
+  if (memory) Announce(now, *std::exchange(prepared_, std::nullopt), *memory);
+}
+
+std::optional<CheckpointId> Coordinator::MemoryToBeginFrom() {
+  if (!config_.memory) return CheckpointId{};
+  const std::optional<CheckpointId> memory = copies_.Prepare(folder_.in_folder());
+  if (!memory) return std::nullopt;
+  const std::string lost = copies_.LostSince(std::max(*memory, folder_.in_folder()));
+  if (lost.empty()) return memory;
+  last_decision_ = lost + "; resuming from " +
+                   (memory->exists()             ? "an older one in memory"
+                    : prepared_->resume.empty() ? "the beginning"
+                                                : prepared_->resume);
+  Log(last_decision_);
+  return memory;
+}
+
 void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memory) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return Wait();
   // One that waited for this generation has died meanwhile, and what it left is being killed.
@@ -159,23 +184,15 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   phase_ = CoordinatorPhase::kStarting;
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
-  commit_number_ = 0;
+  commits_.Begin();
   alone_.clear();
   last_alone_ = Time::min();
   runs_.clear();
   asked_.clear();
   mpi_world_ = 0;
   fences_.Begin(generation_);
-  copying_ = uncopied_ = copied_ = {};
-  if (granted_.id != memory) granted_ = {memory, 0, NameInMemory(memory)};
-  unwritten_.clear();
-  failed_fetches_.clear();
-  tries_ = 0;
-  kept_.clear();
-  memory_changed_ = true;
-  if (config_.persist_every > Duration::zero() && next_persist_ == kNever) {
-    next_persist_ = now + config_.persist_every;
-  }
+  copies_.Begin();
+  folder_.Begin(now, memory);
   progress_.clear();
   stragglers_.Begin(roster_.members());
   hangs_.Begin(roster_.members());
@@ -234,7 +251,7 @@ void Coordinator::CheckSpawned(Time now) {
         " of " + std::to_string(config_.machines * config_.processes) +
         " processes of the one before");
   }
-  ++version_;
+  outbox_.Change();
 }
 
 // ---- while it runs ----
@@ -277,6 +294,10 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   }
 }
 
+void Coordinator::CheckCopies() {
+  if (config_.memory && Live() && copies_.Step()) ReplaceStraggler();
+}
+
 bool Coordinator::Finished(const Slot& slot) const {
   return slot.report.generation == generation_ && slot.report.finished;
 }
@@ -304,7 +325,7 @@ void Coordinator::CheckFinished(Time now) {
 
 void Coordinator::Succeed(Time now) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
-  if (PersistLast(now)) return;
+  if (folder_.WriteLast(now, generation_)) return;
   ChargeAlone();  // they followed from no other's
   Record().ended = now;
   if (const std::string smaller = SmallerWorld(); !smaller.empty()) {
@@ -319,31 +340,26 @@ void Coordinator::Succeed(Time now) {
                                         "others were stopped";
   Record().stop_reason.reset();
   Record().stop_sent.reset();
-  if (!unwritten_.empty()) success.reason += "; " + unwritten_;
+  if (!unwritten().empty()) success.reason += "; " + unwritten();
   if (!doubt_.empty()) success.reason += "; " + doubt_;
   DeliverVerdict(now, std::move(success));
 }
 
 void Coordinator::CheckCommits(Time now) {
-  if (commits_.empty() && memory_commits_.empty()) return;
+  if (commits_.empty()) return;
   if (!Live() && phase_ != CoordinatorPhase::kStopping) {
-    return RefuseCommits("the generation has ended");
+    return commits_.RefuseAll("the generation has ended");
   }
   if (Holds(Rule::kCommitNeedsLease) && !lease_.Live(now)) {
-    return RefuseCommits("the lease has run out");
+    return commits_.RefuseAll("the lease has run out");
   }
-  const MemoryPart granted = granted_;
-  CheckMemoryCommits(now);
-  bool committed = granted_ != granted;
-  std::erase_if(commits_, [&](const PendingCommit& pending) {
-    const bool fresh = AllAnsweredSince(pending.requested);
-    if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
-    Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
-    ReplaceStraggler();
-    committed = true;
-    return true;
+  std::optional<MemoryPart> in_memory = commits_.GrantInMemory(generation_);
+  const bool on_disk = commits_.GrantOnDisk([this](Time stamp) {
+    return AllAnsweredSince(stamp) || !Holds(Rule::kCommitNeedsFreshAnswers);
   });
-  if (!committed) return;
+  if (!in_memory && !on_disk) return;
+  if (in_memory) folder_.OnGranted(now, *std::move(in_memory));
+  if (on_disk) ReplaceStraggler();
   if (restart_ && restart_at_ == kNever) restart_at_ = now + kCommitSettle;
   if (MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
@@ -357,18 +373,9 @@ void Coordinator::ReplaceStraggler() {
   if (straggler->machine == 0 || replaced_stragglers_.size() == kMostStragglersReplaced) return;
   if (!replaced_stragglers_.insert(straggler->machine).second) return;
   roster_[straggler->machine].straggles = true;
-  ++version_;
+  outbox_.Change();
   Log("machine " + std::to_string(straggler->machine) +
       " is to be replaced: the others wait for it, and there is a new checkpoint");
-}
-
-void Coordinator::RefuseCommits(const std::string& reason) {
-  for (const PendingCommit& pending : std::exchange(commits_, {})) {
-    Send(roster_[pending.machine], CommitReply{pending.id, false, 0, reason});
-  }
-  for (const MemoryCommit& pending : std::exchange(memory_commits_, {})) {
-    Send(roster_[pending.machine], CommitReply{pending.request.id, false, 0, reason});
-  }
 }
 
 void Coordinator::CheckReset(Time now) {
@@ -378,7 +385,7 @@ void Coordinator::CheckReset(Time now) {
   if (counters_.application_used() == 0) return;
   counters_.process_failures_base = counters_.process_failures;
   counters_.out_of_memory_base = counters_.out_of_memory;
-  ++version_;
+  outbox_.Change();
 }
 
 // ---- ending ----
@@ -395,8 +402,8 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   kill_at_ = now + grace;
   Record().stop_sent = now;
   Record().stop_reason = reason;
-  ++version_;
-  if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
+  outbox_.Change();
+  if (grace <= Duration::zero()) commits_.RefuseAll("the generation is stopping");
   for (const Slot& slot : roster_.gang())
     Send(slot, Stop{generation_, reason, grace, evidence, keep_});
 }
@@ -413,7 +420,7 @@ void Coordinator::CheckHangs(Time now) {
     step_due_ = kNever;
     const bool shown = hangs_.found().has_value();
     hangs_.OnStep(now, StepOf(progress_, config_.output_counts));
-    if (shown != hangs_.found().has_value()) ++version_;
+    if (shown != hangs_.found().has_value()) outbox_.Change();
   }
   switch (hangs_.Judge(now, config_.hang_timeout)) {
     case HangFinder::News::kNone:
@@ -422,7 +429,7 @@ void Coordinator::CheckHangs(Time now) {
       for (const Slot& slot : roster_.gang()) Send(slot, Look{generation_, kEvidencePatience});
       break;
     case HangFinder::News::kLookedAt:
-      ++version_;
+      outbox_.Change();
       break;
   }
   if (!config_.restart_hangs) return;
@@ -448,11 +455,11 @@ void Coordinator::CheckStopped(Time now) {
     // Whatever the stop was begun for: other machines' ranks may fail because these have ended.
     const bool may_succeed = !config_.deciders.empty() || stop_reason_ == StopReason::kRestarted;
     if (may_succeed && Decided()) return Succeed(now);
-    if (Requested(stop_reason_) && !GoesOnHere(stop_reason_) && PersistLast(now)) return;
+    if (Requested(stop_reason_) && !GoesOnHere(stop_reason_) && folder_.WriteLast(now, generation_)) return;
     Conclude(now);
   }
-  if (!failing_ || PersistLast(now)) return;
-  if (!unwritten_.empty()) failing_->reason += "; " + unwritten_;
+  if (!failing_ || folder_.WriteLast(now, generation_)) return;
+  if (!unwritten().empty()) failing_->reason += "; " + unwritten();
   DeliverVerdict(now, *std::exchange(failing_, std::nullopt));
 }
 
@@ -467,7 +474,7 @@ void Coordinator::CheckLeaving(Time now) {
   const bool some_leave = std::ranges::any_of(roster_, [](const Slot& slot) {
     return slot.within_reach() && slot.draining && !slot.dismissed;
   });
-  if (!some_leave || PersistLast(now)) return;
+  if (!some_leave || folder_.WriteLast(now, generation_)) return;
   for (Slot& slot : roster_) {
     if (!slot.within_reach() || !slot.draining || slot.dismissed) continue;
     slot.dismissed = true;
@@ -479,7 +486,7 @@ void Coordinator::Conclude(Time now) {
   GenerationRecord& record = Record();
   record.all_stopped = now;
   record.ended = now;
-  RefuseCommits("the generation has ended");
+  commits_.RefuseAll("the generation has ended");
   uncharged_.clear();
   Wait();
   if (Requested(stop_reason_)) {
@@ -639,7 +646,7 @@ void Coordinator::FinishRestart() {
   if (!restart_) return;
   restarted_ = restart_->id;
   restart_.reset();
-  ++version_;
+  outbox_.Change();
 }
 
 void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
@@ -676,14 +683,14 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   verdict_deadline_ = now + kVerdictPatience;
   verdict_ = std::move(verdict);
   verdict_->ended = LastEnded(history_, -born_);
-  ++version_;
+  outbox_.Change();
   for (const Slot& slot : roster_) Send(slot, *verdict_);
 }
 
 void Coordinator::LeaveTo(uint32_t later, const std::string& how) {
   phase_ = CoordinatorPhase::kDone;
   const uint32_t most = std::numeric_limits<uint32_t>::max();
-  actions_.emplace_back(ExitCoordinator{
+  outbox_.Add(ExitCoordinator{
       kExitReplace, "fenced: attempt " + std::to_string(later) + " of machine 0 " + how,
       later == most ? most : later + 1});
 }
@@ -704,7 +711,7 @@ void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& 
   failed.exit_code = static_cast<uint32_t>(decision.exit_code);
   failed.failure = last_failure_;
   failed.reason = decision.reason;
-  if (Persists()) SayWhatIsUnwritten();
+  folder_.SayWhatIsUnwritten();
   DeliverVerdict(now, std::move(failed));
 }
 
@@ -712,13 +719,12 @@ void Coordinator::Wait() {
   prepared_.reset();
   port_search_.reset();
   phase_ = CoordinatorPhase::kGathering;
-  ++version_;
+  outbox_.Change();
 }
 
 std::string Coordinator::Reason() const {
-  if (persisting_ && !Live()) {
-    return "writing checkpoint " + persisting_->to.name + " from memory to " +
-           config_.checkpoint_path;
+  if (const std::string writing = folder_.writing(); !writing.empty() && !Live()) {
+    return "writing checkpoint " + writing + " from memory to " + config_.checkpoint_path;
   }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
@@ -729,7 +735,7 @@ std::string Coordinator::Reason() const {
       }
       if (missing.empty()) return "waiting for heartbeats";
       return "waiting for machines " + missing + " of " + std::to_string(roster_.members().size()) +
-             (unwritten_.empty() ? "" : "; " + unwritten_);
+             (unwritten().empty() ? "" : "; " + unwritten());
     }
     case CoordinatorPhase::kFencing:
       return "waiting until no rank of an earlier generation can be alive";
@@ -742,7 +748,7 @@ std::string Coordinator::Reason() const {
         return StopWords(desired_stop_->reason, desired_stop_->words);
       return std::string("stopped on request: ") +
              (desired_stop_ ? ToString(desired_stop_->reason) : "") +
-             (unwritten_.empty() ? "" : "; " + unwritten_);
+             (unwritten().empty() ? "" : "; " + unwritten());
     case CoordinatorPhase::kVerdict:
     case CoordinatorPhase::kDone:
       return verdict_ ? verdict_->reason : "fenced by a later machine 0";

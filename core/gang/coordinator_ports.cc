@@ -39,7 +39,7 @@ bool Coordinator::HavePorts() {
 void Coordinator::FindOtherPorts() {
   port_search_->first = 0;
   port_search_->awaited.clear();
-  actions_.emplace_back(FindPorts{generation_, PortsOnAMachine()});
+  outbox_.Add(FindPorts{generation_, PortsOnAMachine()});
 }
 
 // Machine 0 has looked for the whole computer, and two that look at once are in each other's way.

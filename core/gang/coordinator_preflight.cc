@@ -22,7 +22,7 @@ bool Coordinator::PassedPreflight(Time now) {
   for (PreflightDesk::Ask& ask : preflight_->Step(now, Attempts())) {
     Send(roster_[ask.machine], std::move(ask.measure));
   }
-  if (preflight_->measuring() != measured_before) ++version_;
+  if (preflight_->measuring() != measured_before) outbox_.Change();
   if (measured_before && !preflight_->measuring()) LogFigures();
   for (SlowMachine& slow : preflight_->TakeFound()) {
     Slot& slot = roster_[slow.machine];
@@ -30,7 +30,7 @@ bool Coordinator::PassedPreflight(Time now) {
         (slow.replaced ? "to be replaced: " : "the job continues with it: ") + slow.because);
     slot.replace |= slow.replaced;
     if (slow.replaced) slot.slow = std::move(slow.because);
-    ++version_;
+    outbox_.Change();
   }
   if (!preflight_->failure().empty()) {
     FailAsMisconfigured(now, -1, preflight_->failure());

@@ -1,0 +1,73 @@
+// MemoryCopies: which machine holds which part of checkpoints in memory, who gets a part from whom,
+// and what may be dropped. The coordinator owns it; it reads the roster and marks there what a
+// machine was asked to get. Pure.
+#ifndef LOCKSTEP_CORE_GANG_MEMORY_COPIES_H_
+#define LOCKSTEP_CORE_GANG_MEMORY_COPIES_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/gang/coordinator_actions.h"
+#include "core/gang/messages.h"
+#include "core/gang/resume.h"
+#include "core/gang/roster.h"
+
+namespace lockstep::core {
+
+class MemoryCopies {
+ public:
+  // `copies`: each machine's part is held by the next machine as well. Roster and outbox must
+  // outlive it.
+  MemoryCopies(bool copies, Roster& roster, Outbox& outbox)
+      : copies_(copies), roster_(roster), outbox_(outbox) {}
+
+  // ---- what is held ----
+  Holdings Held() const;
+  // By machines that can be asked for something.
+  Holdings WithinReach() const;
+  // The newest whole checkpoint above `above` in `held`; none: there is none.
+  CheckpointId NewestOf(const Holdings& held, CheckpointId above) const {
+    return NewestInMemory(held, unusable_, above);
+  }
+  // As its parts have it; "": nobody holds one.
+  std::string NameOf(CheckpointId id) const;
+
+  // ---- what members say ----
+  void OnHeld(Roster::Slot& slot, const Memory& memory);
+  // `preparing`: the next generation waits for the part.
+  void OnFetchFailed(Roster::Slot& slot, const FetchFailed& failed, bool preparing);
+
+  // ---- a generation ----
+  // The checkpoint from which the next one begins, once each machine has its own part; none if the
+  // folder's `in_folder` is newer. nullopt: machines were asked for their parts.
+  std::optional<CheckpointId> Prepare(CheckpointId in_folder);
+  // A newer checkpoint than `from` of which parts are lost, and with which machines; "": none.
+  std::string LostSince(CheckpointId from) const;
+  void Begin();
+  // While a generation runs: copies of one checkpoint are finished before those of the next begin,
+  // and what is older than the last that is whole everywhere is dropped. True: the newest has all
+  // its copies.
+  bool Step();
+
+ private:
+  void Ask(const FetchPlan& plan);
+  std::vector<FetchPlan> Missing(const Holdings& held) const;
+
+  const bool copies_;
+  Roster& roster_;
+  Outbox& outbox_;
+  bool changed_ = false;                        // what machines hold, since Step looked
+  std::map<CheckpointId, int> failed_fetches_;  // of a machine's own part
+  std::set<CheckpointId> unusable_;             // a machine could not get its part
+  CheckpointId copying_;                        // its parts go to the next machines
+  CheckpointId uncopied_;                       // that one failed
+  CheckpointId copied_;                         // the last whose parts are all there
+  std::vector<CheckpointId> kept_;              // as last said
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_MEMORY_COPIES_H_
