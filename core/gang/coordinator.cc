@@ -26,10 +26,16 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_(config_.machines, config_.processes),
       fences_(config_.machines, config_.processes),
+      launcher_(config_.launcher(), roster_, outbox_),
       copies_(config_.memory_copies, roster_, outbox_),
       folder_({.folder = config_.memory ? config_.checkpoint_path : "",
                .every = config_.persist_every},
-              roster_, copies_, outbox_) {
+              roster_, copies_, outbox_),
+      ports_({.wanted = config_.ports,
+              .one_computer = config_.one_computer,
+              .machines = config_.machines,
+              .processes = config_.processes},
+             roster_, outbox_) {
   generation_.attempt = config_.attempt;
   if (!config_.elastic) wanted_ = witnesses_ = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
@@ -85,6 +91,13 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       prepared_ = prepared;
       folder_.OnGenerationFile(generation_, prepared.commit);
     }
+  }
+  return Step(now);
+}
+
+CoordinatorActions Coordinator::OnPortsFound(Time now, const FoundPorts& found) {
+  if (phase_ == CoordinatorPhase::kPreparing) {
+    if (const std::string why = ports_.OnFound(found); !why.empty()) CouldNotPrepare(now, why);
   }
   return Step(now);
 }
@@ -268,14 +281,14 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
-  if (port_search_ && port_search_->awaited.contains(slot.machine)) AskForPorts(slot);
+  ports_.AskAgain(slot);
   if (verdict_) {
     Send(slot, *verdict_);
     return;
   }
   slot.report = hello.report;
   Resynchronise(now, slot);
-  AskToRunAgain(slot);
+  if (Live() && slot.report.generation == generation_) launcher_.AskAgain(slot);
   CountSteps(hello.report);
   Apply(now, slot, hello.report);
 }
@@ -432,6 +445,20 @@ void Coordinator::Handle(Time, Slot& slot, const FetchFailed& failed) {
 
 void Coordinator::Handle(Time, Slot& slot, const Persisted& persisted) {
   folder_.OnPersisted(slot.machine, persisted);
+}
+
+void Coordinator::Handle(Time now, Slot& slot, const PortsTried& tried) {
+  if (phase_ != CoordinatorPhase::kPreparing) return;
+  const std::string why = ports_.OnTried(slot.machine, tried);
+  if (!why.empty()) CouldNotPrepare(now, why);
+}
+
+void Coordinator::Handle(Time, Slot& slot, const Run& run) {
+  launcher_.OnRun(slot, run, Live() && run.generation == generation_);
+}
+
+void Coordinator::Handle(Time, Slot& slot, const Ran& ran) {
+  if (ran.generation == generation_) launcher_.OnRan(slot.machine, ran);
 }
 
 void Coordinator::Handle(Time, Slot& slot, const Fence& fence) {

@@ -29,9 +29,11 @@
 #include "core/gang/folder_writer.h"
 #include "core/gang/generation_record.h"
 #include "core/gang/hangs.h"
+#include "core/gang/launcher_runs.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/memory_copies.h"
 #include "core/gang/messages.h"
+#include "core/gang/port_finder.h"
 #include "core/gang/preflight_desk.h"
 #include "core/gang/root_cause.h"
 #include "core/gang/roster.h"
@@ -181,12 +183,6 @@ struct Prepared {
   CheckpointId commit = {};  // that `resume` is; none for a path that is no commit of this job
 };
 
-struct FoundPorts {
-  Generation generation;
-  uint32_t first = 0;
-  std::string error;  // not empty: there are none
-};
-
 struct MachineView {
   uint32_t attempt = 0;  // 0: never joined
   bool connected = false;
@@ -201,13 +197,6 @@ struct MachineView {
   std::string binding_reason;
   Parked parked;
   std::optional<Usage> usage;  // none: it told none, or is not connected
-};
-
-// The ports of the generation that is prepared.
-struct PortSearch {
-  uint32_t first = 0;          // free on machine 0; 0: it still looks
-  std::set<uint32_t> awaited;  // machines that have not said whether they are free there
-  int tries = 0;               // that came to nothing
 };
 
 class Coordinator {
@@ -226,7 +215,7 @@ class Coordinator {
   // The remark on the ranks' world that a job gets if it succeeds now; "": none.
   void OnWorldDoubt(std::string doubt) { doubt_ = std::move(doubt); }
   // The launcher started a world of `size` ranks; the job has `wanted`.
-  void OnMpiWorld(int64_t size, int64_t wanted);
+  void OnMpiWorld(int64_t size, int64_t wanted) { launcher_.OnWorld(size, wanted); }
   CoordinatorActions OnTimer(Time now);
   Time NextWake() const;
 
@@ -278,12 +267,6 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const Measured& measured);
   void Handle(Time now, Slot& slot, const Run& run);
   void Handle(Time now, Slot& slot, const Ran& ran);
-  // What was asked of this machine, and may have been lost with its last connection.
-  void AskToRunAgain(const Slot& slot);
-  // The first machine that the launcher never asked to run anything.
-  std::optional<uint32_t> NeverAsked() const;
-  // How the launcher's world was smaller than the job; "": nothing says that it was.
-  std::string SmallerWorld() const;
   void Handle(Time now, Slot& slot, const Fence& fence);
   void Handle(Time now, Slot& slot, const FenceMore& more);
   void Handle(Time now, Slot& slot, const PortsTried& tried);
@@ -327,12 +310,6 @@ class Coordinator {
   void ReplaceStraggler();
   void CheckPreparation(Time now);
   void CouldNotPrepare(Time now, const std::string& why);
-  // Whether there are ports for what is prepared, or none are wanted; else they are looked for.
-  bool HavePorts();
-  void FindOtherPorts();
-  void AskForPorts(const Slot& slot);
-  uint32_t PortsOnAMachine() const;
-  std::vector<MachinePorts> PortsByMachine() const;
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
@@ -446,16 +423,13 @@ class Coordinator {
   };
   std::vector<Uncharged> uncharged_;
 
-  std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
-  std::set<uint32_t> asked_;      // machines, in this generation
-  std::string doubt_;             // as OnWorldDoubt has it
-  int64_t mpi_world_ = 0;         // the largest of this generation's launchers; 0: none was seen
-  int64_t mpi_wanted_ = 0;
+  LauncherRuns launcher_;
+  std::string doubt_;  // as OnWorldDoubt has it
 
   MemoryCopies copies_;
   FolderWriter folder_;
-  std::optional<Prepared> prepared_;       // in kPreparing, while machines get their parts
-  std::optional<PortSearch> port_search_;  // of prepared_
+  std::optional<Prepared> prepared_;  // in kPreparing, while machines get their parts
+  PortFinder ports_;                  // of prepared_
 
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;

@@ -156,7 +156,7 @@ void Coordinator::CheckPrepared(Time now) {
   // Who took another's place meanwhile.
   const bool measured = !preflight_ || preflight_->Knows(Attempts());
   if (!measured && Holds(Rule::kMeasuredBeforeStart)) return Wait();
-  if (!HavePorts()) return;
+  if (!ports_.Have(generation_)) return;
   const std::optional<CheckpointId> memory = MemoryToBeginFrom();
   if (memory) Announce(now, *std::exchange(prepared_, std::nullopt), *memory);
 }
@@ -187,9 +187,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   commits_.Begin();
   alone_.clear();
   last_alone_ = Time::min();
-  runs_.clear();
-  asked_.clear();
-  mpi_world_ = 0;
+  launcher_.Begin();
   fences_.Begin(generation_);
   copies_.Begin();
   folder_.Begin(now, memory);
@@ -221,9 +219,9 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   start.hang_timeout = config_.hang_timeout;
   start.counters = counters_;
   start.memory = memory;
-  start.ports = PortsByMachine();
+  start.ports = ports_.found();
   start.members = roster_.members();
-  port_search_.reset();
+  ports_.Forget();
   for (const Slot& slot : roster_.gang()) {
     start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);
     Send(slot, start);
@@ -328,7 +326,7 @@ void Coordinator::Succeed(Time now) {
   if (folder_.WriteLast(now, generation_)) return;
   ChargeAlone();  // they followed from no other's
   Record().ended = now;
-  if (const std::string smaller = SmallerWorld(); !smaller.empty()) {
+  if (const std::string smaller = launcher_.SmallerWorld(); !smaller.empty()) {
     return FailAsSmaller(now, smaller);
   }
   Verdict success;
@@ -715,9 +713,21 @@ void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& 
   DeliverVerdict(now, std::move(failed));
 }
 
+void Coordinator::FailAsSmaller(Time now, const std::string& how) {
+  // The verdict has the record.
+  Failure& failure = Record().failure;
+  failure.cause = Cause::kConfiguration;
+  failure.machine = static_cast<int>(launcher_.NeverAsked().value_or(0));
+  failure.message =
+      "the launcher on machine 0 ended well, but " + how +
+      ": its world was smaller than the job. Most often the command says so (-np, --host, "
+      "--hostfile or --map-by of its own): drop these, or name as many processes as the job has";
+  FailAsMisconfigured(now, failure.machine, failure.message);
+}
+
 void Coordinator::Wait() {
   prepared_.reset();
-  port_search_.reset();
+  ports_.Forget();
   phase_ = CoordinatorPhase::kGathering;
   outbox_.Change();
 }
@@ -757,8 +767,8 @@ std::string Coordinator::Reason() const {
       return std::string("stopping: ") + ToString(stop_reason_);
     case CoordinatorPhase::kPreparing:
       if (!preparation_is_slow_) return last_decision_;
-      if (port_search_ && !port_search_->awaited.empty())
-        return "waiting until every machine has reported its free ports";
+      if (ports_.waits_for_machines())
+        return "waiting until every machine has said which ports are free there";
       if (prepared_) return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +
              ": its file system has not answered for " +
