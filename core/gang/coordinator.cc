@@ -26,6 +26,8 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_(config_.machines, config_.processes),
       fences_(config_.machines, config_.processes),
+      alone_({.ranks = config_.alone, .processes = config_.processes, .names = config_.names},
+             config_.policy, roster_, counters_, outbox_),
       launcher_(config_.launcher(), roster_, outbox_),
       copies_(config_.memory_copies, roster_, outbox_),
       folder_({.folder = config_.memory ? config_.checkpoint_path : "",
@@ -188,11 +190,7 @@ Time Coordinator::NextWake() const {
   }
   wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
   if (Live()) wake = std::min(wake, restart_at_);
-  for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
-  for (const Uncharged& each : uncharged_) {
-    const bool awaited = Live() && settled_at_ == kNever && each.asked == kNever;
-    if (awaited) wake = std::min(wake, each.settled);
-  }
+  if (Live()) wake = std::min(wake, alone_.NextWake(settled_at_ != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
   return wake;

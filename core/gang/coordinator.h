@@ -23,6 +23,7 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/gang/alone_ranks.h"
 #include "core/gang/commits.h"
 #include "core/gang/coordinator_actions.h"
 #include "core/gang/fence.h"
@@ -40,11 +41,6 @@
 #include "core/gang/stragglers.h"
 
 namespace lockstep::core {
-
-// How long the gang goes on after deaths of processes that say themselves that they lost a peer: a
-// process whose connections have ended may still be printing where it crashed, and what is killed
-// meanwhile can't be told from what did not fail.
-inline constexpr Duration kSettle = milliseconds(300);
 
 enum class CoordinatorPhase : uint8_t {
   kGathering,  // not all machines have joined
@@ -292,13 +288,7 @@ class Coordinator {
   // A rank that can be started again alone has died, or is said to have once more.
   void LearnAlone(Time now, const Slot& slot, Failure death);
   void CheckAlone(Time now);
-  void BringBack(Time now, FailureContext context, const FailureDecision& decision);
-  void StartRankAgain(uint32_t rank);
-  // Charges such deaths once it is known that they did not follow from the gang's end.
-  void CheckCharges(Time now);
-  void Charge();
-  // All that were started again.
-  void ChargeAlone();
+  void Obey(Time now, AloneRanks::Answer answer);
   // Once the lease is live, and what is in memory is written.
   void Succeed(Time now);
   void CheckSettled(Time now);
@@ -402,27 +392,7 @@ class Coordinator {
 
   Commits commits_{roster_, outbox_};
 
-  // A rank of this generation that died and is started again alone.
-  struct Alone {
-    Time died{};             // the last time, as its machine says
-    Time began{};            // its last process, on our clock
-    int short_lives = 0;     // in a row
-    Time due = kNever;       // when it is started again; kNever: it was, or will not be
-    bool held = false;       // the budget has no room for it, if it is charged
-    bool escalated = false;  // its death is the gang's
-  };
-  std::map<uint32_t, Alone> alone_;  // by rank
-  Time last_alone_ = Time::min();    // of these deaths, when we heard of it
-  // One of these deaths that is not charged yet. It is when every machine has answered a PING that
-  // was sent kSettle after it: what it followed from would have ended the generation by then.
-  struct Uncharged {
-    uint32_t rank = 0;
-    Time settled{};
-    Time asked = kNever;                      // a stamp: PINGs with a later one were sent since
-    std::optional<FailureContext> held = {};  // judged then, where the rank waits for it
-  };
-  std::vector<Uncharged> uncharged_;
-
+  AloneRanks alone_;
   LauncherRuns launcher_;
   std::string doubt_;  // as OnWorldDoubt has it
 

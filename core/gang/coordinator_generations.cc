@@ -185,8 +185,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commits_.Begin();
-  alone_.clear();
-  last_alone_ = Time::min();
+  alone_.Begin(generation_);
   launcher_.Begin();
   fences_.Begin(generation_);
   copies_.Begin();
@@ -296,6 +295,28 @@ void Coordinator::CheckCopies() {
   if (config_.memory && Live() && copies_.Step()) ReplaceStraggler();
 }
 
+void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
+  if (!Live()) return;
+  const Time began = Record().spawned.value_or(*Record().announced);
+  Obey(now, alone_.OnDeath(now, slot, std::move(death), began));
+}
+
+void Coordinator::CheckAlone(Time now) {
+  if (!Live()) return;
+  // Else a process has ended that lost a peer; the gang will, too.
+  if (settled_at_ == kNever) {
+    if (alone_.AskWhetherAlive(now, [&] { return lease_.Stamp(now); })) PingAll(now);
+    Obey(now, alone_.ChargeSettled(now, [this](Time stamp) { return AllAnsweredSince(stamp); }));
+  }
+  if (Live()) alone_.StartDue(now);
+}
+
+void Coordinator::Obey(Time now, AloneRanks::Answer answer) {
+  if (std::optional<Failure> failure = alone_.TakeFailure()) last_failure_ = *std::move(failure);
+  if (answer == AloneRanks::Answer::kRunOn) return;
+  BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
+}
+
 bool Coordinator::Finished(const Slot& slot) const {
   return slot.report.generation == generation_ && slot.report.finished;
 }
@@ -317,14 +338,14 @@ bool Coordinator::Decided() const {
 void Coordinator::CheckFinished(Time now) {
   if (phase_ != CoordinatorPhase::kRunning || !Decided()) return;
   if (AllFinished()) return Succeed(now);
-  ChargeAlone();  // while somebody can still hear of it
+  alone_.ChargeAll();  // while somebody can still hear of it
   BeginStop(now, StopReason::kFinished, config_.grace);
 }
 
 void Coordinator::Succeed(Time now) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
   if (folder_.WriteLast(now, generation_)) return;
-  ChargeAlone();  // they followed from no other's
+  alone_.ChargeAll();  // they followed from no other's
   Record().ended = now;
   if (const std::string smaller = launcher_.SmallerWorld(); !smaller.empty()) {
     return FailAsSmaller(now, smaller);
@@ -378,7 +399,7 @@ void Coordinator::ReplaceStraggler() {
 
 void Coordinator::CheckReset(Time now) {
   if (phase_ != CoordinatorPhase::kRunning || !Record().spawned) return;
-  if (now - std::max(*Record().spawned, last_alone_) < config_.policy.reset_after) return;
+  if (now - std::max(*Record().spawned, alone_.last_death()) < config_.policy.reset_after) return;
   short_lives_ = 0;
   if (counters_.application_used() == 0) return;
   counters_.process_failures_base = counters_.process_failures;
@@ -485,7 +506,7 @@ void Coordinator::Conclude(Time now) {
   record.all_stopped = now;
   record.ended = now;
   commits_.RefuseAll("the generation has ended");
-  uncharged_.clear();
+  alone_.DropUncharged();
   Wait();
   if (Requested(stop_reason_)) {
     ++counters_.stops;
@@ -512,8 +533,7 @@ void Coordinator::Conclude(Time now) {
       fate.deaths = slot.report.deaths;
       std::ranges::copy_if(slot.report.down, std::back_inserter(fate.deaths),
                            [this](const Failure& death) {
-                             const auto found = alone_.find(static_cast<uint32_t>(death.rank));
-                             return found != alone_.end() && found->second.escalated;
+                             return alone_.escalated(static_cast<uint32_t>(death.rank));
                            });
       fate.whereabouts = slot.report.whereabouts;
     }
