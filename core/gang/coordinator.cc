@@ -30,16 +30,16 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
              config_.policy, roster_, counters_, outbox_),
       launcher_(config_.launcher(), roster_, outbox_),
       copies_(config_.memory_copies, roster_, outbox_),
-      folder_({.folder = config_.memory ? config_.checkpoint_path : "",
-               .every = config_.persist_every},
-              roster_, copies_, outbox_),
+      folder_(
+          {.folder = config_.memory ? config_.checkpoint_path : "", .every = config_.persist_every},
+          roster_, copies_, outbox_),
       ports_({.wanted = config_.ports,
               .one_computer = config_.one_computer,
               .machines = config_.machines,
               .processes = config_.processes},
              roster_, outbox_) {
   generation_.attempt = config_.attempt;
-  if (!config_.elastic) wanted_ = witnesses_ = roster_.members();
+  if (!config_.elastic) orders_.members = orders_.witnesses = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
 }
 
@@ -55,13 +55,12 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
         if constexpr (std::is_same_v<Body, Hello>) {
           Handle(now, connection, body);
         } else if (slot == nullptr) {
-          outbox_.Add(
-              CloseConnection{connection, std::string(Body::kKind.name) + " before HELLO"});
+          outbox_.Add(CloseConnection{connection, std::string(Body::kKind.name) + " before HELLO"});
         } else if constexpr (Body::kKind.receiver != Receiver::kMember) {
           Handle(now, *slot, body);
         } else {
-          outbox_.Add(CloseConnection{
-              connection, std::string(Body::kKind.name) + " is not for a coordinator"});
+          outbox_.Add(CloseConnection{connection,
+                                      std::string(Body::kKind.name) + " is not for a coordinator"});
         }
       },
       message);
@@ -90,7 +89,7 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
     } else if (!prepared.error.empty()) {
       CouldNotPrepare(now, prepared.error);
     } else {
-      prepared_ = prepared;
+      preparation_.prepared = prepared;
       folder_.OnGenerationFile(generation_, prepared.commit);
     }
   }
@@ -114,8 +113,8 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
     return Error::Invalid("jobUID " + desired.job_uid + " is another job's");
   }
   // A higher epoch outranks what was said before a status went back.
-  if (desired.epoch < desired_epoch_ ||
-      (desired.epoch == desired_epoch_ && desired.observed_generation < desired_observed_)) {
+  if (desired.epoch < orders_.epoch ||
+      (desired.epoch == orders_.epoch && desired.observed_generation < orders_.observed)) {
     return Error::Conflict("epoch " + std::to_string(desired.epoch) + " or observedGeneration " +
                            std::to_string(desired.observed_generation) + " is older than one seen");
   }
@@ -127,10 +126,10 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   if (some_members && !config_.elastic && desired.members.size() < roster_.size()) {
     return Error::Invalid("every generation of this job needs all machines");
   }
-  desired_epoch_ = desired.epoch;
-  desired_observed_ = desired.observed_generation;
-  wanted_ = some_members ? desired.members : Members::All(config_.machines);
-  witnesses_ = some_members ? desired.witnesses : wanted_;
+  orders_.epoch = desired.epoch;
+  orders_.observed = desired.observed_generation;
+  orders_.members = some_members ? desired.members : Members::All(config_.machines);
+  orders_.witnesses = some_members ? desired.witnesses : orders_.members;
   counters_.Merge(desired.machine_failures);
   outbox_.Change();
   if (desired.health) {
@@ -155,20 +154,22 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
     if (fenced.machine < roster_.size()) roster_[fenced.machine].fenced = fenced.attempt;
   }
   for (Slot& slot : roster_) ConfirmPredecessors(now, slot);
-  desired_stop_ = desired.stop;
+  orders_.stop = desired.stop;
   TakeCode(now, desired.code);
-  if (desired_stop_) {
+  if (orders_.stop) {
     if (Live()) {
-      BeginStop(now, desired_stop_->reason, desired_stop_->grace);
-      stop_words_ = desired_stop_->words;
+      BeginStop(now, orders_.stop->reason, orders_.stop->grace);
+      stopping_.words = orders_.stop->words;
     } else if (phase_ == CoordinatorPhase::kStopping &&
-               (keep_ || now + desired_stop_->grace < kill_at_)) {
-      keep_ = !Holds(Rule::kHeldKeepsNone);
-      kill_at_ = std::min(kill_at_, now + desired_stop_->grace);
+               (stopping_.keep || now + orders_.stop->grace < stopping_.kill_at)) {
+      stopping_.keep = !Holds(Rule::kHeldKeepsNone);
+      stopping_.kill_at = std::min(stopping_.kill_at, now + orders_.stop->grace);
       for (const Slot& slot : roster_.gang()) {
-        Send(
-            slot,
-            Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
+        Send(slot, Stop{generation_,
+                        stopping_.reason,
+                        std::max(stopping_.kill_at - now, Duration::zero()),
+                        {},
+                        stopping_.keep});
       }
     } else {
       for (const Slot& slot : roster_) StopKept(slot);
@@ -182,15 +183,15 @@ CoordinatorActions Coordinator::OnTimer(Time now) { return Step(now); }
 
 Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kDone) return kNever;
-  Time wake = std::min({lease_.ping_due(), verdict_deadline_, settled_at_});
-  if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
-  if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
+  Time wake = std::min({lease_.ping_due(), ending_.deadline, stopping_.settled_at});
+  if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, setbacks_.backoff_until);
+  if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_.slow_at);
   if (phase_ == CoordinatorPhase::kRunning) {
     wake = std::min({wake, step_due_, hangs_.NextWake(config_.hang_timeout)});
   }
   wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
-  if (Live()) wake = std::min(wake, restart_at_);
-  if (Live()) wake = std::min(wake, alone_.NextWake(settled_at_ != kNever));
+  if (Live()) wake = std::min(wake, restart_.at);
+  if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
   return wake;
@@ -280,8 +281,8 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
   ports_.AskAgain(slot);
-  if (verdict_) {
-    Send(slot, *verdict_);
+  if (ending_.verdict) {
+    Send(slot, *ending_.verdict);
     return;
   }
   slot.report = hello.report;
@@ -329,12 +330,15 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
   if (phase_ == CoordinatorPhase::kStopping && roster_.TakesPart(slot) &&
       slot.lost_in != generation_) {
     if (current || report.generation < generation_) {
-      Send(slot,
-           Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
+      Send(slot, Stop{generation_,
+                      stopping_.reason,
+                      std::max(stopping_.kill_at - now, Duration::zero()),
+                      {},
+                      stopping_.keep});
     }
     return;
   }
-  if (desired_stop_) StopKept(slot);
+  if (orders_.stop) StopKept(slot);
   if (Live() && roster_.TakesPart(slot) && report.generation < generation_ &&
       Holds(Rule::kHigherAttemptStopsGang)) {
     // It was in this generation and knows nothing of it: the START was lost, or it is another agent
@@ -550,10 +554,10 @@ CoordinatorActions Coordinator::Step(Time now) {
       const bool away = slot.connection == 0 && !roster_.TakesPart(slot);
       return slot.acked || slot.lost || away;
     });
-    if (all || now >= verdict_deadline_) {
+    if (all || now >= ending_.deadline) {
       phase_ = CoordinatorPhase::kDone;
-      verdict_deadline_ = kNever;
-      outbox_.Add(ExitCoordinator{static_cast<int>(verdict_->exit_code), "verdict"});
+      ending_.deadline = kNever;
+      outbox_.Add(ExitCoordinator{static_cast<int>(ending_.verdict->exit_code), "verdict"});
       return outbox_.Take();
     }
   }
@@ -588,7 +592,7 @@ Coordinator::Slot* Coordinator::SlotOf(uint32_t rank) {
 }
 
 Time Coordinator::starts_again() const {
-  return phase_ == CoordinatorPhase::kBackoff ? backoff_until_ : kNever;
+  return phase_ == CoordinatorPhase::kBackoff ? setbacks_.backoff_until : kNever;
 }
 
 bool Coordinator::MayExit() const {

@@ -209,7 +209,7 @@ class Coordinator {
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
   // The remark on the ranks' world that a job gets if it succeeds now; "": none.
-  void OnWorldDoubt(std::string doubt) { doubt_ = std::move(doubt); }
+  void OnWorldDoubt(std::string doubt) { ending_.doubt = std::move(doubt); }
   // The launcher started a world of `size` ranks; the job has `wanted`.
   void OnMpiWorld(int64_t size, int64_t wanted) { launcher_.OnWorld(size, wanted); }
   CoordinatorActions OnTimer(Time now);
@@ -221,15 +221,15 @@ class Coordinator {
   const CoordinatorConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
   // Of the latest desired state; 0: none yet.
-  uint32_t desired_epoch() const { return desired_epoch_; }
-  int64_t desired_observed() const { return desired_observed_; }
+  uint32_t desired_epoch() const { return orders_.epoch; }
+  int64_t desired_observed() const { return orders_.observed; }
   // The id of the last restart that was carried out; "": none.
-  const std::string& restarted() const { return restarted_; }
+  const std::string& restarted() const { return restart_.done; }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
-  const std::optional<Verdict>& verdict() const { return verdict_; }
-  const Failure& last_failure() const { return last_failure_; }
+  const std::optional<Verdict>& verdict() const { return ending_.verdict; }
+  const Failure& last_failure() const { return setbacks_.last; }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
   // The suspected hang, once the ranks were looked at.
@@ -249,6 +249,53 @@ class Coordinator {
 
  private:
   using Slot = Roster::Slot;
+  // The stop that is under way, or was last.
+  struct Stopping {
+    StopReason reason = StopReason::kFailure;
+    bool keep = false;  // ranks that can may live on into the next generation
+    Time kill_at = kNever;
+    std::string words;         // "": its reason says it
+    Time settled_at = kNever;  // so long may the peer show itself that a dead process lost
+  };
+  // What went wrong, and how long the next generation waits for it.
+  struct Setbacks {
+    Time backoff_until = Time::min();
+    Duration backoff{};
+    int short_lives = 0;
+    std::optional<Failure> previous;
+    Failure last;
+    std::string decision;  // in words
+    int unprepared = 0;    // generations in a row that could not be prepared
+  };
+  struct Preparation {
+    std::optional<Prepared> prepared;  // while machines get their parts of a checkpoint
+    Time slow_at = kNever;
+    bool slow = false;
+  };
+  // What the operator wants.
+  struct Orders {
+    uint32_t epoch = 0;
+    int64_t observed = 0;
+    std::optional<DesiredState::DesiredStop> stop;
+    Members members;  // of the next generation; empty: it was not said yet
+    Members witnesses;
+  };
+  struct Restart {
+    std::optional<DesiredState::Restart> asked;  // waits for a commit, or is under way
+    std::string done;                            // the id of the last
+    Time at = kNever;  // a commit was granted, and reaches the disk until then
+  };
+  struct Code {
+    std::optional<DesiredState::Code> wanted;
+    bool ran = false;    // a generation has done a step with it
+    std::string broken;  // why ranks of the edited code failed; "": they did not, or not yet
+  };
+  struct Ending {
+    std::optional<Verdict> failing;  // the verdict, once the last checkpoint is written
+    std::optional<Verdict> verdict;
+    Time deadline = kNever;
+    std::string doubt;  // as OnWorldDoubt has it
+  };
 
   void Handle(Time now, ConnectionId connection, const Hello& hello);
   void Handle(Time now, Slot& slot, const Pong& pong);
@@ -376,47 +423,23 @@ class Coordinator {
   std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
 
-  StopReason stop_reason_ = StopReason::kFailure;
-  bool keep_ = false;  // ranks that can may live on into the next generation
-  Time kill_at_ = kNever;
-  Time settled_at_ = kNever;  // so long may whom a dead process says that it lost show itself
-  Time backoff_until_ = Time::min();
-  int unprepared_ = 0;  // generations in a row that could not be prepared
-  Time preparation_is_slow_at_ = kNever;
-  bool preparation_is_slow_ = false;
-  Duration backoff_{};
-  int short_lives_ = 0;
-  std::optional<Failure> previous_failure_;
-  Failure last_failure_;
-  std::string last_decision_;
+  Stopping stopping_;
+  Setbacks setbacks_;
 
   Commits commits_{roster_, outbox_};
 
   AloneRanks alone_;
   LauncherRuns launcher_;
-  std::string doubt_;  // as OnWorldDoubt has it
-
   MemoryCopies copies_;
   FolderWriter folder_;
-  std::optional<Prepared> prepared_;  // in kPreparing, while machines get their parts
-  PortFinder ports_;                  // of prepared_
+  Preparation preparation_;
+  PortFinder ports_;
 
-  uint32_t desired_epoch_ = 0;
-  int64_t desired_observed_ = 0;
-  std::optional<DesiredState::DesiredStop> desired_stop_;
-  std::optional<DesiredState::Restart> restart_;  // waits for a commit, or is under way
-  std::string restarted_;
-  Time restart_at_ = kNever;  // a commit was granted, and reaches the disk until then
-  std::string stop_words_;    // of the stop that is under way; "": its reason says it
-  std::optional<DesiredState::Code> code_;
-  bool code_ran_ = false;    // a generation has done a step with it
-  std::string broken_edit_;  // why ranks of the edited code failed; "": they did not, or not yet
-  Members wanted_;           // of the next generation; empty: it was not said yet
-  Members witnesses_;
+  Orders orders_;
+  Restart restart_;
+  Code code_;
+  Ending ending_;
 
-  std::optional<Verdict> failing_;  // the verdict, once the last checkpoint is written
-  std::optional<Verdict> verdict_;
-  Time verdict_deadline_ = kNever;
   std::map<uint32_t, RankProgress> progress_;
   std::vector<GenerationRecord> history_;  // the last kMaxHistory
 };

@@ -41,12 +41,12 @@ std::string StopWords(StopReason reason, const std::string& words) {
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (desired_stop_ || !broken_edit_.empty()) {
+  if (orders_.stop || !code_.broken.empty()) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
     return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
   }
-  if (wanted_.empty()) return CoordinatorPhase::kGathering;
+  if (orders_.members.empty()) return CoordinatorPhase::kGathering;
   for (const Slot& slot : roster_.gang()) {
     if (!slot.present() || !lease_.of(slot.machine).has_echo) return CoordinatorPhase::kGathering;
   }
@@ -66,10 +66,10 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
       return CoordinatorPhase::kFencing;
     }
   }
-  if (now < roster_.OldCoordinatorsOut(witnesses_) && Holds(Rule::kWaitForOldCoordinator)) {
+  if (now < roster_.OldCoordinatorsOut(orders_.witnesses) && Holds(Rule::kWaitForOldCoordinator)) {
     return CoordinatorPhase::kFencing;
   }
-  if (now < backoff_until_) return CoordinatorPhase::kBackoff;
+  if (now < setbacks_.backoff_until) return CoordinatorPhase::kBackoff;
   if (config_.memory) {
     for (const Slot& slot : roster_) {
       if (!slot.memory) return CoordinatorPhase::kGathering;
@@ -91,7 +91,8 @@ bool Coordinator::IsOut(Time now, const Slot& slot) const {
 
 // A gang does not stop for machines that are not here.
 bool Coordinator::MayResize() const {
-  return wanted_ != roster_.members() && std::ranges::all_of(wanted_, [this](uint32_t machine) {
+  return orders_.members != roster_.members() &&
+         std::ranges::all_of(orders_.members, [this](uint32_t machine) {
            return roster_[machine].present() && lease_.of(machine).has_echo;
          });
 }
@@ -101,11 +102,11 @@ void Coordinator::AdoptMembers() {
                        phase_ == CoordinatorPhase::kFencing ||
                        phase_ == CoordinatorPhase::kBackoff || phase_ == CoordinatorPhase::kHeld ||
                        phase_ == CoordinatorPhase::kPreparing;
-  if (!between || wanted_.empty() || wanted_ == roster_.members()) return;
+  if (!between || orders_.members.empty() || orders_.members == roster_.members()) return;
   if (phase_ == CoordinatorPhase::kPreparing) Wait();
-  Log("generations now have machines " + wanted_.ToString());
-  roster_.SetMembers(wanted_);
-  lease_.Count(wanted_);
+  Log("generations are made of machines " + orders_.members.ToString() + " now");
+  roster_.SetMembers(orders_.members);
+  lease_.Count(orders_.members);
   outbox_.Change();
 }
 
@@ -121,44 +122,46 @@ void Coordinator::TryStart(Time now) {
     preflight_->OnHindered(now);
   }
   // Whoever hears that it is held may take the machines away.
-  if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle && folder_.WriteLast(now, generation_)) return;
+  if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle &&
+      folder_.WriteLast(now, generation_))
+    return;
   if (obstacle != phase_) outbox_.Change();
   phase_ = obstacle;
   if (phase_ != CoordinatorPhase::kPreparing) return;
   ++generation_.n;
   folder_.Drop();
-  preparation_is_slow_at_ = now + kSlowPreparation;
-  preparation_is_slow_ = false;
+  preparation_.slow_at = now + kSlowPreparation;
+  preparation_.slow = false;
   outbox_.Add(PrepareGeneration{generation_});
 }
 
 // A file server that stands still is the only thing that can hold this up; the start waits for it
 // without an end, but not without a word.
 void Coordinator::CheckPreparation(Time now) {
-  if (phase_ != CoordinatorPhase::kPreparing || now < preparation_is_slow_at_) return;
-  preparation_is_slow_at_ = kNever;
-  preparation_is_slow_ = true;
+  if (phase_ != CoordinatorPhase::kPreparing || now < preparation_.slow_at) return;
+  preparation_.slow_at = kNever;
+  preparation_.slow = true;
   outbox_.Change();
   Log(Reason());
 }
 
 void Coordinator::CouldNotPrepare(Time now, const std::string& why) {
-  last_decision_ = "generation " + generation_.ToString() + " could not be prepared: " + why;
-  Log(last_decision_);
-  backoff_ = BackoffAfter(++unprepared_);
-  backoff_until_ = now + backoff_;
+  setbacks_.decision = "generation " + generation_.ToString() + " could not be prepared: " + why;
+  Log(setbacks_.decision);
+  setbacks_.backoff = BackoffAfter(++setbacks_.unprepared);
+  setbacks_.backoff_until = now + setbacks_.backoff;
   Wait();
 }
 
 void Coordinator::CheckPrepared(Time now) {
-  if (phase_ != CoordinatorPhase::kPreparing || !prepared_) return;
+  if (phase_ != CoordinatorPhase::kPreparing || !preparation_.prepared) return;
   if (Obstacle(now) != CoordinatorPhase::kPreparing) return Wait();
   // Who took another's place meanwhile.
   const bool measured = !preflight_ || preflight_->Knows(Attempts());
   if (!measured && Holds(Rule::kMeasuredBeforeStart)) return Wait();
   if (!ports_.Have(generation_)) return;
   const std::optional<CheckpointId> memory = MemoryToBeginFrom();
-  if (memory) Announce(now, *std::exchange(prepared_, std::nullopt), *memory);
+  if (memory) Announce(now, *std::exchange(preparation_.prepared, std::nullopt), *memory);
 }
 
 std::optional<CheckpointId> Coordinator::MemoryToBeginFrom() {
@@ -167,11 +170,11 @@ std::optional<CheckpointId> Coordinator::MemoryToBeginFrom() {
   if (!memory) return std::nullopt;
   const std::string lost = copies_.LostSince(std::max(*memory, folder_.in_folder()));
   if (lost.empty()) return memory;
-  last_decision_ = lost + "; resuming from " +
-                   (memory->exists()             ? "an older one in memory"
-                    : prepared_->resume.empty() ? "the beginning"
-                                                : prepared_->resume);
-  Log(last_decision_);
+  setbacks_.decision = lost + "; resuming from " +
+                       (memory->exists()                        ? "an older one in memory"
+                        : preparation_.prepared->resume.empty() ? "the beginning"
+                                                                : preparation_.prepared->resume);
+  Log(setbacks_.decision);
   return memory;
 }
 
@@ -182,8 +185,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
       roster_, [](const Slot& slot) { return slot.report.phase == MemberPhase::kStopping; });
   if (stops && Holds(Rule::kWaitForStopped)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
-  if (unprepared_ > 0) last_decision_.clear();
-  unprepared_ = 0;
+  if (setbacks_.unprepared > 0) setbacks_.decision.clear();
+  setbacks_.unprepared = 0;
   commits_.Begin();
   alone_.Begin(generation_);
   launcher_.Begin();
@@ -202,7 +205,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
-  if (code_) record.code = code_->digest;
+  if (code_.wanted) record.code = code_.wanted->digest;
   if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
@@ -263,7 +266,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
       !Record().first_step) {
     Record().first_step = now;
-    code_ran_ = code_ran_ || (code_ && Record().code == code_->digest);
+    code_.ran = code_.ran || (code_.wanted && Record().code == code_.wanted->digest);
   }
   if (!Live()) return;
   for (const Failure& death :
@@ -279,7 +282,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
     return !death.by_itself || LossOf(death) != PeerLoss::kNone;
   });
   if (by_itself > 0 && lost_peers && roster_.members().size() * config_.processes > 1) {
-    if (settled_at_ == kNever) settled_at_ = now + kSettle;
+    if (stopping_.settled_at == kNever) stopping_.settled_at = now + kSettle;
   } else if (by_itself > 0) {
     BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period,
               hangs == by_itself ? kEvidencePatience : Duration::zero());
@@ -304,7 +307,7 @@ void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
 void Coordinator::CheckAlone(Time now) {
   if (!Live()) return;
   // Else a process has ended that lost a peer; the gang will, too.
-  if (settled_at_ == kNever) {
+  if (stopping_.settled_at == kNever) {
     if (alone_.AskWhetherAlive(now, [&] { return lease_.Stamp(now); })) PingAll(now);
     Obey(now, alone_.ChargeSettled(now, [this](Time stamp) { return AllAnsweredSince(stamp); }));
   }
@@ -312,7 +315,7 @@ void Coordinator::CheckAlone(Time now) {
 }
 
 void Coordinator::Obey(Time now, AloneRanks::Answer answer) {
-  if (std::optional<Failure> failure = alone_.TakeFailure()) last_failure_ = *std::move(failure);
+  if (std::optional<Failure> failure = alone_.TakeFailure()) setbacks_.last = *std::move(failure);
   if (answer == AloneRanks::Answer::kRunOn) return;
   BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
 }
@@ -352,7 +355,7 @@ void Coordinator::Succeed(Time now) {
   }
   Verdict success;
   success.generation = generation_;
-  success.failure = last_failure_;  // who looks seldom may not have heard of it
+  success.failure = setbacks_.last;  // who looks seldom may not have heard of it
   success.reason = config_.launcher() ? "the launcher on machine 0 exited with code 0"
                    : AllFinished()    ? "every process of every machine exited with code 0"
                                       : "all processes that decide exited 0 (successPolicy); the "
@@ -360,7 +363,7 @@ void Coordinator::Succeed(Time now) {
   Record().stop_reason.reset();
   Record().stop_sent.reset();
   if (!unwritten().empty()) success.reason += "; " + unwritten();
-  if (!doubt_.empty()) success.reason += "; " + doubt_;
+  if (!ending_.doubt.empty()) success.reason += "; " + ending_.doubt;
   DeliverVerdict(now, std::move(success));
 }
 
@@ -379,7 +382,7 @@ void Coordinator::CheckCommits(Time now) {
   if (!in_memory && !on_disk) return;
   if (in_memory) folder_.OnGranted(now, *std::move(in_memory));
   if (on_disk) ReplaceStraggler();
-  if (restart_ && restart_at_ == kNever) restart_at_ = now + kCommitSettle;
+  if (restart_.asked && restart_.at == kNever) restart_.at = now + kCommitSettle;
   if (MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
 
@@ -400,7 +403,7 @@ void Coordinator::ReplaceStraggler() {
 void Coordinator::CheckReset(Time now) {
   if (phase_ != CoordinatorPhase::kRunning || !Record().spawned) return;
   if (now - std::max(*Record().spawned, alone_.last_death()) < config_.policy.reset_after) return;
-  short_lives_ = 0;
+  setbacks_.short_lives = 0;
   if (counters_.application_used() == 0) return;
   counters_.process_failures_base = counters_.process_failures;
   counters_.out_of_memory_base = counters_.out_of_memory;
@@ -412,19 +415,20 @@ void Coordinator::CheckReset(Time now) {
 void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duration evidence) {
   if (!Live()) return;
   phase_ = CoordinatorPhase::kStopping;
-  settled_at_ = kNever;
-  stop_reason_ = reason;
-  stop_words_.clear();
+  stopping_.settled_at = kNever;
+  stopping_.reason = reason;
+  stopping_.words.clear();
   // A process that hangs, or was out of reach, may not know what it holds; and in a gang that
   // changes, its rank may be another's in the next generation.
-  keep_ = reason == StopReason::kFailure && evidence <= Duration::zero() && !config_.elastic;
-  kill_at_ = now + grace;
+  stopping_.keep =
+      reason == StopReason::kFailure && evidence <= Duration::zero() && !config_.elastic;
+  stopping_.kill_at = now + grace;
   Record().stop_sent = now;
   Record().stop_reason = reason;
   outbox_.Change();
   if (grace <= Duration::zero()) commits_.RefuseAll("the generation is stopping");
   for (const Slot& slot : roster_.gang())
-    Send(slot, Stop{generation_, reason, grace, evidence, keep_});
+    Send(slot, Stop{generation_, reason, grace, evidence, stopping_.keep});
 }
 
 void Coordinator::StopKept(const Slot& slot) {
@@ -459,27 +463,30 @@ void Coordinator::CheckHangs(Time now) {
 }
 
 void Coordinator::CheckSettled(Time now) {
-  if (now < settled_at_) return;
-  settled_at_ = kNever;
+  if (now < stopping_.settled_at) return;
+  stopping_.settled_at = kNever;
   BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
 }
 
 void Coordinator::CheckStopped(Time now) {
   if (phase_ != CoordinatorPhase::kStopping) return;
-  if (!failing_) {
+  if (!ending_.failing) {
     for (const Slot& slot : roster_.gang()) {
       bool lost = slot.lost_in == generation_;
       if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
     }
     // Whatever the stop was begun for: other machines' ranks may fail because these have ended.
-    const bool may_succeed = !config_.deciders.empty() || stop_reason_ == StopReason::kRestarted;
+    const bool may_succeed =
+        !config_.deciders.empty() || stopping_.reason == StopReason::kRestarted;
     if (may_succeed && Decided()) return Succeed(now);
-    if (Requested(stop_reason_) && !GoesOnHere(stop_reason_) && folder_.WriteLast(now, generation_)) return;
+    if (Requested(stopping_.reason) && !GoesOnHere(stopping_.reason) &&
+        folder_.WriteLast(now, generation_))
+      return;
     Conclude(now);
   }
-  if (!failing_ || folder_.WriteLast(now, generation_)) return;
-  if (!unwritten().empty()) failing_->reason += "; " + unwritten();
-  DeliverVerdict(now, *std::exchange(failing_, std::nullopt));
+  if (!ending_.failing || folder_.WriteLast(now, generation_)) return;
+  if (!unwritten().empty()) ending_.failing->reason += "; " + unwritten();
+  DeliverVerdict(now, *std::exchange(ending_.failing, std::nullopt));
 }
 
 // An agent that got SIGTERM, and holds checkpoints in memory, stays until the newest one is written
@@ -508,10 +515,10 @@ void Coordinator::Conclude(Time now) {
   commits_.RefuseAll("the generation has ended");
   alone_.DropUncharged();
   Wait();
-  if (Requested(stop_reason_)) {
+  if (Requested(stopping_.reason)) {
     ++counters_.stops;
     record.failure.cause = Cause::kStopRequested;
-    record.failure.message = StopWords(stop_reason_, stop_words_);
+    record.failure.message = StopWords(stopping_.reason, stopping_.words);
     FinishRestart();
     return;
   }
@@ -539,7 +546,7 @@ void Coordinator::Conclude(Time now) {
     }
     fates.push_back(std::move(fate));
   }
-  if (stop_reason_ == StopReason::kLeaseExpired && !fates[0].lease_expired) {
+  if (stopping_.reason == StopReason::kLeaseExpired && !fates[0].lease_expired) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
@@ -570,7 +577,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     const Slot& slot = roster_[static_cast<size_t>(root.machine)];
     if (slot.lost_in == generation_) record.halted = slot.lost_at;
   }
-  last_failure_ = root;
+  setbacks_.last = root;
   Cause cause = root.cause;
   // A whole container's: the operator counted it before it told of it.
   bool counted = cause == Cause::kOutOfMemory && root.rank < 0;
@@ -592,20 +599,20 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       });
   context.lives_on =
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
-  context.short_lives = short_lives_;
-  context.previous = previous_failure_;
+  context.short_lives = setbacks_.short_lives;
+  context.previous = setbacks_.previous;
   if (IsBrokenEdit(root)) return HoldForEdit(root);
   FailureDecision decision = DecideFailure(config_.policy, context);
   // The budget's end is no cause; a crash that repeats itself is.
-  if (decision.cause == Cause::kEarlyCrash) last_failure_.cause = decision.cause;
-  record.failure = last_failure_;
+  if (decision.cause == Cause::kEarlyCrash) setbacks_.last.cause = decision.cause;
+  record.failure = setbacks_.last;
 
   if (application && !counted) ++counters_.process_failures;
   if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
-  short_lives_ = IsShortLife(context) ? short_lives_ + 1 : 0;
-  previous_failure_.reset();
-  if (!context.first_step_seen) previous_failure_ = root;
-  last_decision_ = decision.reason;
+  setbacks_.short_lives = IsShortLife(context) ? setbacks_.short_lives + 1 : 0;
+  setbacks_.previous.reset();
+  if (!context.first_step_seen) setbacks_.previous = root;
+  setbacks_.decision = decision.reason;
   Log("generation " + record.generation.ToString() + " ended: " + root.message + "; " +
       decision.reason);
 
@@ -614,9 +621,9 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       Verdict failed;
       failed.generation = generation_;
       failed.exit_code = static_cast<uint32_t>(decision.exit_code);
-      failed.failure = last_failure_;
+      failed.failure = setbacks_.last;
       failed.reason = decision.reason;
-      failing_ = std::move(failed);
+      ending_.failing = std::move(failed);
       phase_ = CoordinatorPhase::kStopping;
       return;
     }
@@ -626,69 +633,70 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     case FailureAction::kRestart:
       break;
   }
-  backoff_ = restart_ ? Duration::zero() : decision.backoff;
-  backoff_until_ = now + backoff_;
+  setbacks_.backoff = restart_.asked ? Duration::zero() : decision.backoff;
+  setbacks_.backoff_until = now + setbacks_.backoff;
   FinishRestart();
 }
 
 // ---- restarts on request, and edited code ----
 
 void Coordinator::TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart) {
-  const bool mine = restart && restart->attempt == config_.attempt && restart->id != restarted_;
-  if (!mine || verdict_ || failing_) {
-    restart_.reset();
-    restart_at_ = kNever;
+  const bool mine = restart && restart->attempt == config_.attempt && restart->id != restart_.done;
+  if (!mine || ending_.verdict || ending_.failing) {
+    restart_.asked.reset();
+    restart_.at = kNever;
     return;
   }
-  restart_ = restart;
+  restart_.asked = restart;
   if (Live() && !restart->at_commit) BeginRestart(now);
   // Otherwise the generation that ends now, or has ended, is followed by one that is younger.
   if (Live() || phase_ == CoordinatorPhase::kStopping) return;
-  backoff_until_ = std::min(backoff_until_, now);
-  broken_edit_.clear();
+  setbacks_.backoff_until = std::min(setbacks_.backoff_until, now);
+  code_.broken.clear();
   FinishRestart();
 }
 
 void Coordinator::BeginRestart(Time now) {
   if (!Live()) return;
   BeginStop(now, StopReason::kRestarted, config_.grace);
-  stop_words_ = restart_->words;
+  stopping_.words = restart_.asked->words;
 }
 
 void Coordinator::CheckRestart(Time now) {
-  if (restart_ && now >= restart_at_) BeginRestart(now);
+  if (restart_.asked && now >= restart_.at) BeginRestart(now);
 }
 
 void Coordinator::FinishRestart() {
-  restart_at_ = kNever;
-  if (!restart_) return;
-  restarted_ = restart_->id;
-  restart_.reset();
+  restart_.at = kNever;
+  if (!restart_.asked) return;
+  restart_.done = restart_.asked->id;
+  restart_.asked.reset();
   outbox_.Change();
 }
 
 void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
-  const bool other =
-      code.has_value() != code_.has_value() || (code && code->digest != code_->digest);
+  const bool other = code.has_value() != code_.wanted.has_value() ||
+                     (code && code->digest != code_.wanted->digest);
   // What runs was begun before the first word, with the same code.
-  if (code && !code_ && Live() && Record().code.empty()) Record().code = code->digest;
-  code_ = code;
-  if (other) code_ran_ = false;
-  if (broken_edit_.empty() || (!other && code_ && code_->watched)) return;
-  broken_edit_.clear();
-  backoff_until_ = now;
+  if (code && !code_.wanted && Live() && Record().code.empty()) Record().code = code->digest;
+  code_.wanted = code;
+  if (other) code_.ran = false;
+  if (code_.broken.empty() || (!other && code_.wanted && code_.wanted->watched)) return;
+  code_.broken.clear();
+  setbacks_.backoff_until = now;
 }
 
 bool Coordinator::IsBrokenEdit(const Failure& root) const {
-  return code_ && code_->watched && !code_ran_ && ClassOf(root.cause) == CauseClass::kApplication &&
-         history_.back().code == code_->digest;
+  return code_.wanted && code_.wanted->watched && !code_.ran &&
+         ClassOf(root.cause) == CauseClass::kApplication &&
+         history_.back().code == code_.wanted->digest;
 }
 
 void Coordinator::HoldForEdit(const Failure& root) {
   GenerationRecord& record = Record();
-  record.failure = last_failure_ = root;
-  broken_edit_ = root.message;
-  last_decision_ = "the edited code failed before its first step";
+  record.failure = setbacks_.last = root;
+  code_.broken = root.message;
+  setbacks_.decision = "the edited code failed before its first step";
   ++counters_.stops;
   for (const Slot& slot : roster_) StopKept(slot);  // they have the old code
   Log("generation " + record.generation.ToString() + " ended: " + root.message +
@@ -698,36 +706,36 @@ void Coordinator::HoldForEdit(const Failure& root) {
 
 void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   phase_ = CoordinatorPhase::kVerdict;
-  verdict_deadline_ = now + kVerdictPatience;
-  verdict_ = std::move(verdict);
-  verdict_->ended = LastEnded(history_, -born_);
+  ending_.deadline = now + kVerdictPatience;
+  ending_.verdict = std::move(verdict);
+  ending_.verdict->ended = LastEnded(history_, -born_);
   outbox_.Change();
-  for (const Slot& slot : roster_) Send(slot, *verdict_);
+  for (const Slot& slot : roster_) Send(slot, *ending_.verdict);
 }
 
 void Coordinator::LeaveTo(uint32_t later, const std::string& how) {
   phase_ = CoordinatorPhase::kDone;
   const uint32_t most = std::numeric_limits<uint32_t>::max();
-  outbox_.Add(ExitCoordinator{
-      kExitReplace, "fenced: attempt " + std::to_string(later) + " of machine 0 " + how,
-      later == most ? most : later + 1});
+  outbox_.Add(ExitCoordinator{kExitReplace,
+                              "fenced: attempt " + std::to_string(later) + " of machine 0 " + how,
+                              later == most ? most : later + 1});
 }
 
 // No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.
 void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& what) {
-  last_failure_ = {};
-  last_failure_.cause = Cause::kConfiguration;
-  last_failure_.machine = machine;
-  last_failure_.message = what;
+  setbacks_.last = {};
+  setbacks_.last.cause = Cause::kConfiguration;
+  setbacks_.last.machine = machine;
+  setbacks_.last.message = what;
   FailureContext context;
-  context.failure = last_failure_;
+  context.failure = setbacks_.last;
   const FailureDecision decision = DecideFailure({}, context);
-  last_decision_ = decision.reason;
+  setbacks_.decision = decision.reason;
   Log("the job ends: " + what);
   Verdict failed;
   failed.generation = generation_;
   failed.exit_code = static_cast<uint32_t>(decision.exit_code);
-  failed.failure = last_failure_;
+  failed.failure = setbacks_.last;
   failed.reason = decision.reason;
   folder_.SayWhatIsUnwritten();
   DeliverVerdict(now, std::move(failed));
@@ -746,7 +754,7 @@ void Coordinator::FailAsSmaller(Time now, const std::string& how) {
 }
 
 void Coordinator::Wait() {
-  prepared_.reset();
+  preparation_.prepared.reset();
   ports_.Forget();
   phase_ = CoordinatorPhase::kGathering;
   outbox_.Change();
@@ -758,7 +766,7 @@ std::string Coordinator::Reason() const {
   }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
-      if (wanted_.empty()) return "waiting for the operator to name the machines that take part";
+      if (orders_.members.empty()) return "waiting to be told which machines take part";
       const std::string missing = roster_.Missing();
       if (missing.empty() && preflight_ && preflight_->measuring()) {
         return "preflight: machines are measured before ranks run";
@@ -770,32 +778,33 @@ std::string Coordinator::Reason() const {
     case CoordinatorPhase::kFencing:
       return "waiting until no rank of an earlier generation can be alive";
     case CoordinatorPhase::kBackoff:
-      return "waiting " + std::to_string(backoff_ / seconds(1)) +
-             " s before the next generation: " + last_decision_;
+      return "waiting " + std::to_string(setbacks_.backoff / seconds(1)) +
+             " s before the next generation: " + setbacks_.decision;
     case CoordinatorPhase::kHeld:
-      if (!desired_stop_) return "waiting for the next edit of the code";
-      if (!desired_stop_->words.empty())
-        return StopWords(desired_stop_->reason, desired_stop_->words);
+      if (!orders_.stop) return "waiting for the next edit of the code";
+      if (!orders_.stop->words.empty()) return StopWords(orders_.stop->reason, orders_.stop->words);
       return std::string("stopped on request: ") +
-             (desired_stop_ ? ToString(desired_stop_->reason) : "") +
+             (orders_.stop ? ToString(orders_.stop->reason) : "") +
              (unwritten().empty() ? "" : "; " + unwritten());
     case CoordinatorPhase::kVerdict:
     case CoordinatorPhase::kDone:
-      return verdict_ ? verdict_->reason : "fenced by a later machine 0";
+      return ending_.verdict ? ending_.verdict->reason : "fenced by a later machine 0";
     case CoordinatorPhase::kStopping:
-      if (stop_reason_ == StopReason::kRestarted) return StopWords(stop_reason_, stop_words_);
-      return std::string("stopping: ") + ToString(stop_reason_);
+      if (stopping_.reason == StopReason::kRestarted)
+        return StopWords(stopping_.reason, stopping_.words);
+      return std::string("stopping: ") + ToString(stopping_.reason);
     case CoordinatorPhase::kPreparing:
-      if (!preparation_is_slow_) return last_decision_;
+      if (!preparation_.slow) return setbacks_.decision;
       if (ports_.waits_for_machines())
         return "waiting until every machine has said which ports are free there";
-      if (prepared_) return "waiting until every machine has its part of a checkpoint in memory";
+      if (preparation_.prepared)
+        return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +
              ": its file system has not answered for " +
              std::to_string(kSlowPreparation / seconds(1)) + " s";
     case CoordinatorPhase::kStarting:
     case CoordinatorPhase::kRunning:
-      return last_decision_;
+      return setbacks_.decision;
   }
   return "";
 }

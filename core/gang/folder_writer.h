@@ -1,6 +1,6 @@
 // FolderWriter: the way of checkpoints from the machines' memory to the checkpoint folder. Each
-// machine writes its part, or the part of a machine that is gone; once all have, the checkpoint gets
-// its final name. The coordinator owns it. Pure.
+// machine writes its part, or the part of a machine that is gone; once all have, the checkpoint
+// gets its final name. The coordinator owns it. Pure.
 #ifndef LOCKSTEP_CORE_GANG_FOLDER_WRITER_H_
 #define LOCKSTEP_CORE_GANG_FOLDER_WRITER_H_
 
@@ -50,8 +50,8 @@ class FolderWriter {
   void CheckWriters(Time now);
   // While a generation runs: writes the newest, every so often.
   void WriteNowAndThen(Time now);
-  // Before the gang is no more: whether it must wait for what was just granted, or is being written.
-  // What is not written is said.
+  // Before the gang is no more: whether it must wait for what was just granted, or is being
+  // written. What is not written is said.
   bool WriteLast(Time now, Generation generation);
   void SayWhatIsUnwritten();
 

@@ -22,8 +22,7 @@ void LauncherRuns::OnRun(const Roster::Slot& from, const Run& run, bool live) {
   std::string problem;
   if (!live) {
     problem = "its generation has ended";
-  } else if (!launcher_ || from.machine != 0 || run.machine == 0 ||
-             run.machine >= roster_.size()) {
+  } else if (!launcher_ || from.machine != 0 || run.machine == 0 || run.machine >= roster_.size()) {
     problem = "only the launcher on machine 0 may run something on another machine of its job";
   } else if (runs_.size() >= kMostRuns) {
     problem = "too many commands of the launcher have not ended yet";
