@@ -35,7 +35,7 @@ MemberActions Member::OnConnected(Time now) {
   Begin(now);
   connected_ = true;
   welcomed_ = false;
-  heard_ = now;
+  heard_.at = now;
   SendHello(now);
   return Take();
 }
@@ -106,17 +106,17 @@ MemberActions Member::OnProcessDied(Time now, Generation generation, Failure dea
   if (waited) return Take();
   // What the guard killed did not die by itself, nor did what dies while we look where it hangs;
   // what died just before we signalled it did.
-  death.by_itself =
-      !report_.lease_expired && evidence_until_ == kNever && (death.by_itself || !signalled_);
+  death.by_itself = !report_.lease_expired && stopping_.evidence_until == kNever &&
+                    (death.by_itself || !stopping_.signalled);
   if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
   if (IsAlone(death) && death.by_itself) {
-    last_progress_.erase(static_cast<uint32_t>(death.rank));
-    if (!signalled_ && report_.down.size() < kMaxDownInReport) {
+    progress_.last.erase(static_cast<uint32_t>(death.rank));
+    if (!stopping_.signalled && report_.down.size() < kMaxDownInReport) {
       report_.down.push_back(std::move(death));
       SendReport();
       return Take();
     }
-    death.by_itself = !signalled_;  // the others end for another reason
+    death.by_itself = !stopping_.signalled;  // the others end for another reason
   }
   if (report_.deaths.size() < kMaxDeathsInReport) {
     report_.deaths.push_back(std::move(death));
@@ -130,13 +130,13 @@ MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_
   Begin(now);
   if (generation == report_.generation) {
     SpareNoMore(rank);
-    last_progress_.erase(rank);
-    const bool asked = !by_itself && signalled_;
+    progress_.last.erase(rank);
+    const bool asked = !by_itself && stopping_.signalled;
     if (!asked || !Holds(Rule::kAskedExitsAreNoSuccess)) finished_.insert(rank);
     report_.finished = finished_.size() == config_.processes;
     const bool decides = !std::exchange(report_.decided, Decided()) && report_.decided;
     if ((report_.finished || decides) && phase() == MemberPhase::kRunning) {
-      if (next_progress_ != kNever) SendProgress();  // the last steps, before the end
+      if (progress_.next != kNever) SendProgress();  // the last steps, before the end
       if (report_.finished) report_.phase = MemberPhase::kFinished;
       SendReport();
     }
@@ -171,7 +171,7 @@ MemberActions Member::OnUnkillable(Time now, Generation generation) {
 MemberActions Member::OnEvidence(Time now, Generation generation,
                                  std::vector<Whereabouts> whereabouts) {
   Begin(now);
-  if (generation == report_.generation && evidence_until_ != kNever) {
+  if (generation == report_.generation && stopping_.evidence_until != kNever) {
     if (whereabouts.size() > kMaxWhereaboutsInReport) whereabouts.resize(kMaxWhereaboutsInReport);
     report_.whereabouts = std::move(whereabouts);
     EndEvidence(now);
@@ -206,10 +206,10 @@ MemberActions Member::OnPlace(Time now, Whereabouts whereabouts) {
 
 MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   Begin(now);
-  progress_[progress.rank] = progress;
+  progress_.of[progress.rank] = progress;
   // Output may come after the rank's end.
   const bool counts = progress.source == StepSource::kReports || config_.output_counts;
-  if (counts && !finished_.contains(progress.rank)) last_progress_[progress.rank] = now;
+  if (counts && !finished_.contains(progress.rank)) progress_.last[progress.rank] = now;
   // What is computed from epochs is no step to resume from.
   const bool exact = progress.source != StepSource::kEpochs;
   if (exact) report_.last_step = std::max(report_.last_step, progress.step);
@@ -221,7 +221,7 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
     report_.loaded = std::max(report_.loaded, loaded);
     SendReport();
   }
-  if (next_progress_ == kNever) next_progress_ = now + kProgressInterval;
+  if (progress_.next == kNever) progress_.next = now + kProgressInterval;
   return Take();
 }
 
@@ -244,14 +244,14 @@ MemberActions Member::OnMemoryCommit(Time now, uint64_t id, std::string name, st
 MemberActions Member::AskToCommit(Time now, uint64_t id, CommitRequest request) {
   Begin(now);
   // Who leaves its generation may wait for the answer first.
-  if (!MayHaveLiveRanks(phase()) || keeping_) {
+  if (!MayHaveLiveRanks(phase()) || rejoin_.keeping) {
     actions_.emplace_back(AnswerCommit{id, false, 0, "no generation is running"});
     return Take();
   }
-  request.id = next_commit_++;
+  request.id = commits_.next_id++;
   request.generation = report_.generation;
   if (welcomed_) Send(request);
-  commits_[request.id] = {id, std::move(request)};
+  commits_.asked[request.id] = {id, std::move(request)};
   return Take();
 }
 
@@ -284,16 +284,16 @@ MemberActions Member::OnMeasured(Time now, Measured measured) {
 
 MemberActions Member::OnTerminate(Time now, Duration grace) {
   Begin(now);
-  if (!draining_ && phase() != MemberPhase::kExiting) {
-    draining_ = true;
-    drain_deadline_ = now + grace;
-    leave_by_ = drain_deadline_ + kWriteSlack;
+  if (!drain_.begun && phase() != MemberPhase::kExiting) {
+    drain_.begun = true;
+    drain_.deadline = now + grace;
+    drain_.leave_by = drain_.deadline + kWriteSlack;
     if (welcomed_) {
       Send(StopRequest{StopReason::kDraining, grace});
     } else {
-      StopRanks(now, drain_deadline_);
+      StopRanks(now, drain_.deadline);
     }
-    if (keeping_) StopRanks(now, now);
+    if (rejoin_.keeping) StopRanks(now, now);
     CheckDrain(now);
   }
   return Take();
@@ -302,7 +302,7 @@ MemberActions Member::OnTerminate(Time now, Duration grace) {
 MemberActions Member::OnGuardKilled(Time now) {
   Begin(now);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) {
-    MarkLeaseExpired(std::min(now, lease_end_));
+    MarkLeaseExpired(std::min(now, lease_.end));
     StopRanks(now, now);
     SendReport();
   }
@@ -314,16 +314,16 @@ MemberActions Member::OnGuardKilled(Time now) {
 MemberActions Member::OnStoodStill(Time now, Duration duration) {
   if (!Holds(Rule::kStandstillEndsLease)) return {};
   Begin(now);
-  if (now > stood_still_at_ + silence_limit_) stood_still_ = Duration::zero();
-  stood_still_at_ = now;
-  stood_still_ += duration;
-  if (stood_still_ < silence_limit_ / 10) return Take();
-  trusted_since_ = now;
+  if (now > standstill_.at + heard_.silence_limit) standstill_.duration = Duration::zero();
+  standstill_.at = now;
+  standstill_.duration += duration;
+  if (standstill_.duration < heard_.silence_limit / 10) return Take();
+  lease_.trusted_since = now;
   if (!MayHaveLiveRanks(phase())) StopRanks(now, now);
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return Take();
-  const std::string what = "it was stopped for " +
-                           FormatDuration(std::chrono::floor<milliseconds>(stood_still_)) +
-                           " without a trace in its clock, as happens to a paused virtual machine";
+  const std::string what = "it stood still for " +
+                           FormatDuration(std::chrono::floor<milliseconds>(standstill_.duration)) +
+                           " without its clock showing it, as a guest that is paused does";
   actions_.emplace_back(
       MemberLog{"the lease of generation " + report_.generation.ToString() + " ends: " + what});
   if (report_.deaths.size() < kMaxDeathsInReport) {
@@ -336,18 +336,18 @@ MemberActions Member::OnStoodStill(Time now, Duration duration) {
   }
   MarkLeaseExpired(now);
   StopRanks(now, now);
-  pong_first_ = true;
+  standstill_.pong_first = true;
   return Take();
 }
 
 MemberActions Member::OnTimer(Time now) {
   Begin(now);
   CheckHangs(now);
-  if (now >= next_progress_) SendProgress();
-  if (now >= evidence_until_) EndEvidence(now);
-  if (now >= keep_until_) EndKeeping(now);
-  if (draining_ && now >= drain_deadline_) {
-    drain_deadline_ = kNever;
+  if (now >= progress_.next) SendProgress();
+  if (now >= stopping_.evidence_until) EndEvidence(now);
+  if (now >= rejoin_.until) EndKeeping(now);
+  if (drain_.begun && now >= drain_.deadline) {
+    drain_.deadline = kNever;
     StopRanks(now, now);
   }
   CheckLease(now);  // ranks that had finished needed none until they were stopped
@@ -357,28 +357,29 @@ MemberActions Member::OnTimer(Time now) {
 }
 
 void Member::SendProgress() {
-  next_progress_ = kNever;
+  progress_.next = kNever;
   if (!welcomed_) return;
   Progress message{report_.generation, {}};
-  for (const auto& [rank, progress] : progress_) message.ranks.push_back(progress);
+  for (const auto& [rank, progress] : progress_.of) message.ranks.push_back(progress);
   Send(std::move(message));
 }
 
 Time Member::NextWake() const {
-  Time wake = std::min(
-      {next_progress_, evidence_until_, keep_until_, draining_ ? drain_deadline_ : kNever});
-  if (Stays()) wake = std::min(wake, leave_by_);
-  if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
-  if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 10);
-  if (HasRanks() && !report_.lease_expired) wake = std::min(wake, lease_end_);
+  Time wake = std::min({progress_.next, stopping_.evidence_until, rejoin_.until,
+                        drain_.begun ? drain_.deadline : kNever});
+  if (Stays()) wake = std::min(wake, drain_.leave_by);
+  if (connected_ && config_.machine != 0) wake = std::min(wake, heard_.at + heard_.silence_limit);
+  if (heard_.last_event != kNever)
+    wake = std::min(wake, heard_.last_event + heard_.silence_limit / 10);
+  if (HasRanks() && !report_.lease_expired) wake = std::min(wake, lease_.end);
   if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
-    for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
+    for (const auto& [rank, at] : progress_.last) wake = std::min(wake, at + start_.hang_timeout);
   }
   return wake;
 }
 
 Duration Member::coordinator_silence(Time now) const {
-  return last_ping_ == Time::min() ? Duration::zero() : now - last_ping_;
+  return heard_.last_ping == Time::min() ? Duration::zero() : now - heard_.last_ping;
 }
 
 // ---- messages ----
@@ -386,16 +387,16 @@ Duration Member::coordinator_silence(Time now) const {
 void Member::Handle(Time now, const Welcome& message) {
   if (!Obey(now, message.machine0_attempt)) return;
   welcomed_ = true;
-  last_ping_ = now;
-  heard_ = now;
+  heard_.last_ping = now;
+  heard_.at = now;
   counters_.Merge(message.counters);
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
   if (report_unsaid_) SendReport();
   SendMemory();
   SendFence();
-  for (const auto& [wire_id, asked] : commits_) Send(asked.request);
-  if (draining_ && drain_deadline_ != kNever) {
-    Send(StopRequest{StopReason::kDraining, std::max(drain_deadline_ - now, Duration::zero())});
+  for (const auto& [wire_id, asked] : commits_.asked) Send(asked.request);
+  if (drain_.begun && drain_.deadline != kNever) {
+    Send(StopRequest{StopReason::kDraining, std::max(drain_.deadline - now, Duration::zero())});
   }
 }
 
@@ -406,20 +407,20 @@ void Member::Handle(Time now, const Refused& message) {
 
 void Member::Handle(Time now, const Ping& message) {
   if (!Obey(now, message.machine0_attempt)) return;
-  last_ping_ = now;
-  heard_ = now;
-  if (message.lease.present) silence_limit_ = std::max(message.lease.length, kLeastSilence);
+  heard_.last_ping = now;
+  heard_.at = now;
+  if (message.lease.present) heard_.silence_limit = std::max(message.lease.length, kLeastSilence);
   AcceptGrant(message.lease);
-  last_answer_ = now;
+  heard_.last_answer = now;
   Send(Pong{message.sent, now, report_.generation, phase()});
-  if (std::exchange(pong_first_, false)) SendReport();
+  if (std::exchange(standstill_.pong_first, false)) SendReport();
 }
 
 void Member::Handle(Time now, const Start& message) {
   if (!Obey(now, message.generation.attempt)) return;
   if (message.generation <= report_.generation) return;
-  const bool begins = !draining_ && now < EndOf(message.lease);
-  if (MayHaveLiveRanks(phase()) || (keeping_ && !begins)) {
+  const bool begins = !drain_.begun && now < EndOf(message.lease);
+  if (MayHaveLiveRanks(phase()) || (rejoin_.keeping && !begins)) {
     actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
                                     " refused: ranks of " + report_.generation.ToString() +
                                     " are alive"});
@@ -433,31 +434,31 @@ void Member::Handle(Time now, const Start& message) {
   start_ = message;
   DropLaterThanStart();
   counters_.Merge(message.counters);
-  signalled_ = false;
-  kill_at_ = kNever;
-  evidence_until_ = kNever;
+  stopping_.signalled = false;
+  stopping_.kill_at = kNever;
+  stopping_.evidence_until = kNever;
   finished_.clear();
   runs_.clear();
-  fence_.reset();
-  fence_number_ = 0;
-  progress_.clear();
-  last_progress_.clear();
-  last_answer_ = now;
-  lease_end_ = EndOf(message.lease);
-  lease_length_ = message.lease.length;
-  if (draining_ || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
+  fence_.waiting.reset();
+  fence_.number = 0;
+  progress_.of.clear();
+  progress_.last.clear();
+  heard_.last_answer = now;
+  lease_.end = EndOf(message.lease);
+  lease_.length = message.lease.length;
+  if (drain_.begun || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
     report_.phase = MemberPhase::kStopped;
-    if (!draining_) MarkLeaseExpired(now);
+    if (!drain_.begun) MarkLeaseExpired(now);
     SendReport();
     return;
   }
   // They said that they can, and have not had the time to say it of this generation.
-  rejoin_ = {kept.begin(), kept.end()};
-  left_.clear();
-  keeping_ = false;
+  rejoin_.ranks = {kept.begin(), kept.end()};
+  rejoin_.left.clear();
+  rejoin_.keeping = false;
   report_.kept = kept;
-  actions_.emplace_back(SetLease{lease_end_});
-  actions_.emplace_back(Spawn{message, lease_end_, std::move(kept)});
+  actions_.emplace_back(SetLease{lease_.end});
+  actions_.emplace_back(Spawn{message, lease_.end, std::move(kept)});
 }
 
 void Member::Handle(Time now, const Stop& message) {
@@ -470,33 +471,34 @@ void Member::Handle(Time now, const Stop& message) {
     }
     report_ = Report{message.generation, MemberPhase::kStopped};
   } else if (phase() == MemberPhase::kFinished || MayHaveLiveRanks(phase())) {
-    if (phase() == MemberPhase::kRunning && !signalled_ && message.evidence > Duration::zero()) {
-      evidence_until_ = now + std::min(message.evidence, kMostEvidence);
-      evidence_grace_ = message.grace;
-      actions_.emplace_back(CollectEvidence{report_.generation, evidence_until_});
+    if (phase() == MemberPhase::kRunning && !stopping_.signalled &&
+        message.evidence > Duration::zero()) {
+      stopping_.evidence_until = now + std::min(message.evidence, kMostEvidence);
+      stopping_.evidence_grace = message.grace;
+      actions_.emplace_back(CollectEvidence{report_.generation, stopping_.evidence_until});
       return;
     }
     StopRanks(now, now + message.grace, message.keep);
     return;
-  } else if (keeping_ && !message.keep) {
+  } else if (rejoin_.keeping && !message.keep) {
     return StopRanks(now, now);
   }
   SendReport();
 }
 
 void Member::Handle(Time now, const Look& message) {
-  const bool runs = phase() == MemberPhase::kRunning && evidence_until_ == kNever;
-  if (message.generation != report_.generation || !runs || signalled_) return;
+  const bool runs = phase() == MemberPhase::kRunning && stopping_.evidence_until == kNever;
+  if (message.generation != report_.generation || !runs || stopping_.signalled) return;
   actions_.emplace_back(
       CollectEvidence{report_.generation, now + std::min(message.patience, kMostEvidence), true});
 }
 
 void Member::Handle(Time, const CommitReply& message) {
-  auto it = commits_.find(message.id);
-  if (it == commits_.end()) return;  // asked twice around a reconnect, and answered twice
+  auto it = commits_.asked.find(message.id);
+  if (it == commits_.asked.end()) return;  // asked twice around a reconnect, and answered twice
   actions_.emplace_back(
       AnswerCommit{it->second.id, message.granted, message.number, message.reason});
-  commits_.erase(it);
+  commits_.asked.erase(it);
 }
 
 void Member::Handle(Time, const Fetch& message) {
@@ -514,7 +516,7 @@ void Member::Handle(Time, const Keep& message) {
 
 void Member::Handle(Time, const Persist& message) { actions_.emplace_back(PersistPart{message}); }
 
-void Member::Handle(Time, const Dismiss&) { dismissed_ = true; }
+void Member::Handle(Time, const Dismiss&) { drain_.dismissed = true; }
 
 // Nothing is measured beside ranks.
 void Member::Handle(Time, const Measure& message) {
@@ -539,9 +541,9 @@ MemberActions Member::Take() { return std::exchange(actions_, {}); }
 
 void Member::CheckLease(Time now) {
   if (!Holds(Rule::kLeaseExpires) || LeaseLive(now)) return;
-  if (!MayHaveLiveRanks(phase()) && keeping_) return StopRanks(now, now);
+  if (!MayHaveLiveRanks(phase()) && rejoin_.keeping) return StopRanks(now, now);
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return;
-  MarkLeaseExpired(lease_end_);
+  MarkLeaseExpired(lease_.end);
   actions_.emplace_back(
       MemberLog{"the lease of generation " + report_.generation.ToString() + " ran out"});
   StopRanks(now, now);
@@ -550,7 +552,7 @@ void Member::CheckLease(Time now) {
 
 void Member::CheckHangs(Time now) {
   if (phase() != MemberPhase::kRunning || start_.hang_timeout <= Duration::zero()) return;
-  for (auto it = last_progress_.begin(); it != last_progress_.end();) {
+  for (auto it = progress_.last.begin(); it != progress_.last.end();) {
     if (now < it->second + start_.hang_timeout) {
       ++it;
       continue;
@@ -560,39 +562,39 @@ void Member::CheckHangs(Time now) {
       hang.rank = static_cast<int>(it->first);
       hang.cause = Cause::kHang;
       hang.at = now;
-      hang.by_itself = !signalled_;
+      hang.by_itself = !stopping_.signalled;
       report_.deaths.push_back(std::move(hang));
     }
-    it = last_progress_.erase(it);
+    it = progress_.last.erase(it);
     SendReport();
   }
 }
 
 bool Member::Stays() const {
-  return draining_ && phase() != MemberPhase::kExiting && phase() != MemberPhase::kFinished &&
+  return drain_.begun && phase() != MemberPhase::kExiting && phase() != MemberPhase::kFinished &&
          !HasRanks();
 }
 
 void Member::CheckDrain(Time now) {
   if (!Stays()) return;
   // What it holds of checkpoints in memory may have to be written first.
-  if (!parts_.empty() && welcomed_ && !dismissed_ && now < leave_by_) return;
+  if (!parts_.empty() && welcomed_ && !drain_.dismissed && now < drain_.leave_by) return;
   Leave(kExitStopped, std::nullopt, "stopped on request");
 }
 
 // An agent that was stopped itself has not listened: it judges machine 0 by what it hears from now.
 void Member::CheckAbsence(Time now) {
-  if (last_event_ != kNever && now - last_event_ > silence_limit_ / 2) {
-    heard_ = now;
-    if (last_ping_ != Time::min()) last_ping_ = now;
+  if (heard_.last_event != kNever && now - heard_.last_event > heard_.silence_limit / 2) {
+    heard_.at = now;
+    if (heard_.last_ping != Time::min()) heard_.last_ping = now;
   }
-  last_event_ = now;
+  heard_.last_event = now;
 }
 
 // A peer that vanished behind a partition never closes its end, and a member sends nothing that it
 // was not asked for: without this it would wait there while machine 0's next attempt stands ready.
 void Member::CheckSilence(Time now) {
-  if (!connected_ || config_.machine == 0 || now < heard_ + silence_limit_) return;
+  if (!connected_ || config_.machine == 0 || now < heard_.at + heard_.silence_limit) return;
   connected_ = false;
   welcomed_ = false;
   actions_.emplace_back(Disconnect{"machine 0 is silent"});
@@ -601,15 +603,15 @@ void Member::CheckSilence(Time now) {
 void Member::AcceptGrant(const LeaseGrant& grant) {
   if (!HasRanks()) return;
   if (Holds(Rule::kLapsedLeaseStaysLapsed) && report_.lease_expired) return;
-  lease_length_ = std::max(lease_length_, grant.length);
+  lease_.length = std::max(lease_.length, grant.length);
   Time end = EndOf(grant);
-  if (end <= lease_end_) return;
-  lease_end_ = end;
-  actions_.emplace_back(SetLease{lease_end_});
+  if (end <= lease_.end) return;
+  lease_.end = end;
+  actions_.emplace_back(SetLease{lease_.end});
 }
 
 Time Member::EndOf(const LeaseGrant& grant) const {
-  return grant.echo < trusted_since_ ? Time::min() : LeaseEnd(grant);
+  return grant.echo < lease_.trusted_since ? Time::min() : LeaseEnd(grant);
 }
 
 bool Member::Obey(Time now, uint32_t machine0_attempt) {
@@ -632,8 +634,8 @@ void Member::MarkLeaseExpired(Time at) {
 }
 
 void Member::EndEvidence(Time now) {
-  evidence_until_ = kNever;
-  StopRanks(now, now + evidence_grace_);
+  stopping_.evidence_until = kNever;
+  StopRanks(now, now + stopping_.evidence_grace);
 }
 
 void Member::SendHello(Time now) {
@@ -645,9 +647,9 @@ void Member::SendHello(Time now) {
   hello.processes = config_.processes;
   hello.machine0_attempt = machine0_attempt_;
   hello.predecessor_dead = config_.predecessor_dead;
-  hello.draining = draining_;
-  hello.silence = last_answer_ == Time::min() ? Duration::zero() : now - last_answer_;
-  hello.lease_length = lease_length_;
+  hello.draining = drain_.begun;
+  hello.silence = heard_.last_answer == Time::min() ? Duration::zero() : now - heard_.last_answer;
+  hello.lease_length = lease_.length;
   hello.now = now;
   hello.counters = counters_;
   hello.report = report_;
@@ -658,7 +660,7 @@ void Member::SendHello(Time now) {
 
 void Member::SendReport() {
   if (phase() == MemberPhase::kExiting) return;  // its last word has been said
-  if (pong_first_) return;
+  if (standstill_.pong_first) return;
   report_unsaid_ = !welcomed_;
   if (welcomed_) Send(ReportMessage{report_});
 }
@@ -689,10 +691,10 @@ void Member::SendMemory() {
 }
 
 void Member::RefuseCommits(const std::string& reason) {
-  for (const auto& [wire_id, asked] : commits_) {
+  for (const auto& [wire_id, asked] : commits_.asked) {
     actions_.emplace_back(AnswerCommit{asked.id, false, 0, reason});
   }
-  commits_.clear();
+  commits_.asked.clear();
 }
 
 void Member::Leave(int code, std::optional<Verdict> verdict, std::string reason) {

@@ -223,19 +223,81 @@ class Member {
   bool connected() const { return connected_; }
   bool welcomed() const { return welcomed_; }
   // Processes may be alive here, of a generation or between two.
-  bool HasRanks() const { return MayHaveLiveRanks(phase()) || keeping_; }
+  bool HasRanks() const { return MayHaveLiveRanks(phase()) || rejoin_.keeping; }
   // Processes of a generation that has ended, or ends, are spared for the next one.
-  bool keeping() const { return keeping_; }
-  Time lease_end() const { return lease_end_; }
+  bool keeping() const { return rejoin_.keeping; }
+  Time lease_end() const { return lease_.end; }
   uint32_t machine0_attempt() const { return machine0_attempt_; }
   // Since a PING last came in; what this member knows of machine 0's silence.
   Duration coordinator_silence(Time now) const;
   const MemberConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
-  const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
+  const std::map<uint32_t, RankProgress>& progress() const { return progress_.of; }
   const std::vector<MemoryPart>& parts() const { return parts_; }
 
  private:
+  struct GrantedLease {
+    Time end = Time::min();
+    Duration length{};                 // the largest granted in report_.generation
+    Time trusted_since = Time::min();  // by an older time no lease is measured
+  };
+  // How the generation is stopped.
+  struct Stopping {
+    bool signalled = false;  // this machine has signalled its ranks
+    Time kill_at = kNever;
+    Time evidence_until = kNever;  // a STOP waits for the evidence of a hang
+    Duration evidence_grace{};     // its grace
+    bool others_dead = false;      // all that are not spared
+  };
+  struct Rejoining {
+    // Ranks that can take part in the next generation; while `keeping`, those that are spared.
+    std::set<uint32_t> ranks;
+    std::set<uint32_t> left;  // of them, those that have left this one
+    bool keeping = false;     // some live on, though their generation has ended
+    Time until = kNever;      // who has not left it by then is killed
+  };
+  // What is heard of machine 0.
+  struct Heard {
+    Time last_ping = Time::min();  // from any coordinator that is obeyed
+    Time at = kNever;              // from this connection's peer, or since it stands
+    Time last_event = kNever;
+    Duration silence_limit = seconds(15);  // L, as last granted
+    Time last_answer = Time::min();        // of any coordinator's PING
+  };
+  struct Stood {
+    Duration duration{};      // of late, with its clock
+    Time at = Time::min();    // the last time
+    bool pong_first = false;  // the report waits: the next START needs its echo
+  };
+  struct AskedCommit {
+    uint64_t id = 0;  // as given to OnCommit
+    CommitRequest request;
+  };
+  struct AskedCommits {
+    std::map<uint64_t, AskedCommit> asked;  // by the id on the wire
+    uint64_t next_id = 1;
+  };
+  struct WaitingFence {
+    std::vector<std::vector<TableEntry>> parts;  // of this machine
+    uint32_t next = 0;                           // part of everybody's
+  };
+  struct Fences {
+    std::optional<WaitingFence> waiting;  // in which this generation's ranks wait
+    uint32_t number = 0;                  // the latest of this generation
+  };
+  struct RanksProgress {
+    std::map<uint32_t, RankProgress> of;
+    std::map<uint32_t, Time> last;
+    Time next = kNever;  // when what `of` holds is sent
+  };
+  // It got SIGTERM.
+  struct Draining {
+    bool begun = false;
+    Time deadline = kNever;
+    Time leave_by = kNever;  // whatever it holds in memory
+    bool dismissed = false;
+  };
+
   void Handle(Time now, const Welcome& message);
   void Handle(Time now, const Refused& message);
   void Handle(Time now, const Ping& message);
@@ -292,7 +354,7 @@ class Member {
   template <typename Unwanted>
   void Drop(Unwanted unwanted);
   void Leave(int code, std::optional<Verdict> verdict, std::string reason);
-  bool LeaseLive(Time now) const { return now < lease_end_; }
+  bool LeaseLive(Time now) const { return now < lease_.end; }
 
   MemberConfig config_;
   uint32_t machine0_attempt_;
@@ -301,59 +363,23 @@ class Member {
   bool welcomed_ = false;
 
   Report report_;
-  Start start_;  // of report_.generation
-  Time lease_end_ = Time::min();
-  Duration lease_length_{};     // the largest granted in report_.generation
-  bool report_unsaid_ = false;  // it changed between HELLO and WELCOME
-  Generation refused_;          // its START came while ranks of the one before were alive
-  bool signalled_ = false;      // this machine has signalled its ranks
-  Time kill_at_ = kNever;
-  Time evidence_until_ = kNever;  // a STOP waits for the evidence of a hang
-  Duration evidence_grace_{};     // its grace
-  std::set<uint32_t> finished_;   // ranks of this generation that exited 0, unasked
-  // Ranks that can take part in the next generation; while keeping_, those that are spared for it.
-  std::set<uint32_t> rejoin_;
-  std::set<uint32_t> left_;   // of them, those that have left this one
-  bool keeping_ = false;      // some live on, though their generation has ended
-  bool others_dead_ = false;  // all that are not spared
-  Time keep_until_ = kNever;  // who has not left it by then is killed
-
-  Time last_ping_ = Time::min();  // from any coordinator that is obeyed
-  Time heard_ = kNever;           // from this connection's peer, or since it stands
-  Time last_event_ = kNever;
-  Duration silence_limit_ = seconds(15);  // L, as last granted
-  Time last_answer_ = Time::min();        // of any coordinator's PING
-  Duration stood_still_{};                // of late, with its clock
-  Time stood_still_at_ = Time::min();     // the last time
-  bool pong_first_ = false;               // the report waits: the next START needs its echo
-  Time trusted_since_ = Time::min();      // by an older time no lease is measured
-  struct AskedCommit {
-    uint64_t id = 0;  // as given to OnCommit
-    CommitRequest request;
-  };
-  std::map<uint64_t, AskedCommit> commits_;  // by the id on the wire
-  uint64_t next_commit_ = 1;
-
+  Start start_;                  // of report_.generation
+  bool report_unsaid_ = false;   // it changed between HELLO and WELCOME
+  Generation refused_;           // its START came while ranks of the one before were alive
+  std::set<uint32_t> finished_;  // ranks of this generation that exited 0, unasked
   // Of this generation, what machine 0 asked for; empty while it runs.
   std::map<uint64_t, std::optional<Ran>> runs_;
-
   std::vector<MemoryPart> parts_;  // that this machine holds
 
-  struct WaitingFence {
-    std::vector<std::vector<TableEntry>> parts;  // of this machine
-    uint32_t next = 0;                           // part of everybody's
-  };
-  std::optional<WaitingFence> fence_;  // in which this generation's ranks wait
-  uint32_t fence_number_ = 0;          // the latest of this generation
-
-  std::map<uint32_t, RankProgress> progress_;
-  std::map<uint32_t, Time> last_progress_;
-  Time next_progress_ = kNever;  // when what progress_ holds is sent
-
-  bool draining_ = false;
-  Time drain_deadline_ = kNever;
-  Time leave_by_ = kNever;  // whatever it holds in memory
-  bool dismissed_ = false;
+  GrantedLease lease_;
+  Stopping stopping_;
+  Rejoining rejoin_;
+  Heard heard_;
+  Stood standstill_;
+  AskedCommits commits_;
+  Fences fence_;
+  RanksProgress progress_;
+  Draining drain_;
   std::vector<MemberAction> actions_;
 };
 

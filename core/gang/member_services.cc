@@ -18,7 +18,7 @@ constexpr size_t kMostRunsKept = 4096;
 MemberActions Member::OnRun(Time now, Run run) {
   Begin(now);
   const bool current = run.generation == report_.generation && MayHaveLiveRanks(phase());
-  if (current && welcomed_ && !signalled_) {
+  if (current && welcomed_ && !stopping_.signalled) {
     Send(std::move(run));
   } else {
     actions_.emplace_back(
@@ -46,9 +46,9 @@ MemberActions Member::OnRan(Time now, Ran ran) {
 
 MemberActions Member::OnFence(Time now, Generation generation, std::vector<TableEntry> entries) {
   Begin(now);
-  if (generation == report_.generation && MayHaveLiveRanks(phase()) && !fence_) {
-    ++fence_number_;
-    fence_ = WaitingFence{InParts(std::move(entries)), 0};
+  if (generation == report_.generation && MayHaveLiveRanks(phase()) && !fence_.waiting) {
+    ++fence_.number;
+    fence_.waiting = WaitingFence{InParts(std::move(entries)), 0};
     SendFence();
   }
   return Take();
@@ -73,7 +73,7 @@ void Member::Handle(Time, const Run& message) {
     if (run->second) Send(*run->second);
     return;
   }
-  if (MayHaveLiveRanks(phase()) && !signalled_) {
+  if (MayHaveLiveRanks(phase()) && !stopping_.signalled) {
     actions_.emplace_back(RunCommand{message});
     return;
   }
@@ -87,39 +87,39 @@ void Member::Handle(Time, const Ran& message) {
 }
 
 void Member::Handle(Time, const Fence& message) {
-  if (!fence_ || message.generation != report_.generation || message.number != fence_number_ ||
-      message.part != fence_->next) {
+  if (!fence_.waiting || message.generation != report_.generation ||
+      message.number != fence_.number || message.part != fence_.waiting->next) {
     return;  // said again around a reconnect
   }
-  ++fence_->next;
+  ++fence_.waiting->next;
   actions_.emplace_back(DeliverFence{message.generation, message.entries, message.last});
   if (!message.last) return SendFence();
-  fence_.reset();
+  fence_.waiting.reset();
 }
 
 void Member::Handle(Time, const TryPorts& message) { actions_.emplace_back(ProbePorts{message}); }
 
 void Member::Handle(Time, const StartAgain& message) {
   if (message.generation != report_.generation) return;
-  if (signalled_ || evidence_until_ != kNever) return;  // it ends
+  if (stopping_.signalled || stopping_.evidence_until != kNever) return;  // it ends
   const auto down = std::ranges::find_if(report_.down, [&](const Failure& death) {
     return death.rank == static_cast<int>(message.rank) && death.at == message.died;
   });
   if (down == report_.down.end()) return;  // it has been, around a reconnect
   report_.down.erase(down);
-  actions_.emplace_back(SpawnAgain{report_.generation, message.rank, lease_end_});
+  actions_.emplace_back(SpawnAgain{report_.generation, message.rank, lease_.end});
 }
 
 // Whatever of it was said before a reconnect: its own part until there is an answer, then what it
 // wants next.
 void Member::SendFence() {
-  if (!welcomed_ || !fence_) return;
-  if (fence_->next > 0) {
-    return Send(FenceMore{report_.generation, fence_number_, fence_->next});
+  if (!welcomed_ || !fence_.waiting) return;
+  if (fence_.waiting->next > 0) {
+    return Send(FenceMore{report_.generation, fence_.number, fence_.waiting->next});
   }
-  for (uint32_t part = 0; part < fence_->parts.size(); ++part) {
-    Send(Fence{report_.generation, fence_number_, part, part + 1 == fence_->parts.size(),
-               fence_->parts[part]});
+  for (uint32_t part = 0; part < fence_.waiting->parts.size(); ++part) {
+    Send(Fence{report_.generation, fence_.number, part, part + 1 == fence_.waiting->parts.size(),
+               fence_.waiting->parts[part]});
   }
 }
 

@@ -17,43 +17,43 @@ constexpr Duration kLeavePatience = seconds(5);
 
 void Member::StopRanks(Time now, Time kill_at, bool keep) {
   if (!HasRanks() && phase() != MemberPhase::kFinished) return;
-  if (keeping_ && !keep) {
+  if (rejoin_.keeping && !keep) {
     // They have no part in a generation in which they could save anything.
-    rejoin_.clear();
-    left_.clear();
-    keep_until_ = kNever;
+    rejoin_.ranks.clear();
+    rejoin_.left.clear();
+    rejoin_.until = kNever;
     return EndStop(now);
   }
-  if (signalled_ && (keeping_ || kill_at >= kill_at_)) return;
+  if (stopping_.signalled && (rejoin_.keeping || kill_at >= stopping_.kill_at)) return;
   // What was told to go has not been asked to leave.
-  keeping_ = keep && !draining_ && !signalled_ && !rejoin_.empty();
-  signalled_ = true;
-  evidence_until_ = kNever;
-  kill_at_ = kill_at;
+  rejoin_.keeping = keep && !drain_.begun && !stopping_.signalled && !rejoin_.ranks.empty();
+  stopping_.signalled = true;
+  stopping_.evidence_until = kNever;
+  stopping_.kill_at = kill_at;
   report_.phase = MemberPhase::kStopping;
-  others_dead_ = false;
-  if (keeping_) keep_until_ = std::max(now + kLeavePatience, kill_at);
-  if (keeping_ || kill_at <= now) RefuseCommits("the generation is stopping");
-  actions_.emplace_back(
-      StopProcesses{report_.generation, kill_at, keeping_ ? rejoin_ : std::set<uint32_t>()});
+  stopping_.others_dead = false;
+  if (rejoin_.keeping) rejoin_.until = std::max(now + kLeavePatience, kill_at);
+  if (rejoin_.keeping || kill_at <= now) RefuseCommits("the generation is stopping");
+  actions_.emplace_back(StopProcesses{report_.generation, kill_at,
+                                      rejoin_.keeping ? rejoin_.ranks : std::set<uint32_t>()});
 }
 
 MemberActions Member::OnAllDead(Time now, Generation generation) {
   Begin(now);
   if (generation == report_.generation && phase() == MemberPhase::kStopping) {
-    others_dead_ = true;
+    stopping_.others_dead = true;
     CheckStopped(now);
   }
   return Take();
 }
 
 void Member::CheckStopped(Time now) {
-  if (phase() != MemberPhase::kStopping || !others_dead_) return;
-  if (keeping_ && left_ != rejoin_ && Holds(Rule::kKeptHaveLeft)) return;
+  if (phase() != MemberPhase::kStopping || !stopping_.others_dead) return;
+  if (rejoin_.keeping && rejoin_.left != rejoin_.ranks && Holds(Rule::kKeptHaveLeft)) return;
   report_.phase = MemberPhase::kStopped;
-  keep_until_ = kNever;
+  rejoin_.until = kNever;
   report_.kept.clear();  // those that came into this generation
-  if (keeping_) report_.kept.assign(rejoin_.begin(), rejoin_.end());
+  if (rejoin_.keeping) report_.kept.assign(rejoin_.ranks.begin(), rejoin_.ranks.end());
   RefuseCommits("the generation has ended");
   SendReport();
   if (refused_ > report_.generation) {
@@ -68,42 +68,42 @@ MemberActions Member::OnRejoins(Time now, Generation generation, uint32_t rank, 
   if (generation != report_.generation) return Take();
   if (!can) {
     SpareNoMore(rank);
-  } else if (MayHaveLiveRanks(phase()) && !signalled_) {
-    rejoin_.insert(rank);
+  } else if (MayHaveLiveRanks(phase()) && !stopping_.signalled) {
+    rejoin_.ranks.insert(rank);
   }
   return Take();
 }
 
 MemberActions Member::OnLeft(Time now, Generation generation, uint32_t rank) {
   Begin(now);
-  if (generation == report_.generation && keeping_ && rejoin_.contains(rank)) {
-    left_.insert(rank);
+  if (generation == report_.generation && rejoin_.keeping && rejoin_.ranks.contains(rank)) {
+    rejoin_.left.insert(rank);
     CheckStopped(now);
   }
   return Take();
 }
 
 void Member::SpareNoMore(uint32_t rank) {
-  left_.erase(rank);
-  if (rejoin_.erase(rank) > 0 && keeping_) EndStop(kill_at_);
+  rejoin_.left.erase(rank);
+  if (rejoin_.ranks.erase(rank) > 0 && rejoin_.keeping) EndStop(stopping_.kill_at);
 }
 
 // Who has not left in time is killed, as any other.
 void Member::EndKeeping(Time now) {
-  keep_until_ = kNever;
+  rejoin_.until = kNever;
   if (!Holds(Rule::kKeptHaveLeft)) return;
-  if (std::exchange(rejoin_, left_) != left_) EndStop(now);
+  if (std::exchange(rejoin_.ranks, rejoin_.left) != rejoin_.left) EndStop(now);
 }
 
 // What is not spared is killed at once, or when its grace period is over.
 void Member::EndStop(Time kill_at) {
   report_.phase = MemberPhase::kStopping;
   report_.kept.clear();
-  keeping_ = !rejoin_.empty();
-  others_dead_ = false;
-  kill_at_ = std::min(kill_at_, kill_at);
+  rejoin_.keeping = !rejoin_.ranks.empty();
+  stopping_.others_dead = false;
+  stopping_.kill_at = std::min(stopping_.kill_at, kill_at);
   SendReport();
-  actions_.emplace_back(StopProcesses{report_.generation, kill_at_, rejoin_});
+  actions_.emplace_back(StopProcesses{report_.generation, stopping_.kill_at, rejoin_.ranks});
 }
 
 }  // namespace lockstep::core
