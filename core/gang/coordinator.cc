@@ -24,7 +24,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       born_(born),
       roster_(config_.machines, config_.attempts),
       lease_(config_.machines, config_.policy.machine_lost_after, born),
-      stragglers_(config_.machines, config_.processes),
+      stragglers_{.finder = StragglerFinder(config_.machines, config_.processes), .replaced = {}},
       fences_(config_.machines, config_.processes),
       alone_({.ranks = config_.alone, .processes = config_.processes, .names = config_.names},
              config_.policy, roster_, counters_, outbox_),
@@ -187,10 +187,10 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, setbacks_.backoff_until);
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_.slow_at);
   if (phase_ == CoordinatorPhase::kRunning) {
-    wake = std::min({wake, step_due_, hangs_.NextWake(config_.hang_timeout)});
+    wake = std::min({wake, hangs_.step_due, hangs_.finder.NextWake(config_.hang_timeout)});
   }
   wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
-  if (Live()) wake = std::min(wake, restart_.at);
+  if (Live()) wake = std::min(wake, orders_.restart.at);
   if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
@@ -419,9 +419,9 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
     if (exact && !history_.empty() && Record().generation == generation_) {
       Record().last_step = std::max(Record().last_step, rank.step);
     }
-    stragglers_.Learn(now, rank);
+    stragglers_.finder.Learn(now, rank);
   }
-  if (step_due_ == kNever) step_due_ = now + kStepEvery;
+  if (hangs_.step_due == kNever) hangs_.step_due = now + kStepEvery;
   outbox_.Change();
 }
 
@@ -429,12 +429,12 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
 void Coordinator::Handle(Time now, Slot& slot, const UsageMessage& message) {
   slot.usage = message.usage;
   slot.usage.Saturate();
-  hangs_.OnActivity(now, slot.machine, message.activity);
+  hangs_.finder.OnActivity(now, slot.machine, message.activity);
   if (config_.one_computer) outbox_.Change();
 }
 
 void Coordinator::Handle(Time, Slot& slot, const Looked& looked) {
-  if (looked.generation == generation_) hangs_.OnPlaces(slot.machine, looked.whereabouts);
+  if (looked.generation == generation_) hangs_.finder.OnPlaces(slot.machine, looked.whereabouts);
 }
 
 void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }

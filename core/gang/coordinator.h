@@ -224,16 +224,16 @@ class Coordinator {
   uint32_t desired_epoch() const { return orders_.epoch; }
   int64_t desired_observed() const { return orders_.observed; }
   // The id of the last restart that was carried out; "": none.
-  const std::string& restarted() const { return restart_.done; }
+  const std::string& restarted() const { return orders_.restart.done; }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
   const std::optional<Verdict>& verdict() const { return ending_.verdict; }
   const Failure& last_failure() const { return setbacks_.last; }
   // For whom the others wait.
-  const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
+  const std::optional<Straggler>& straggler() const { return stragglers_.finder.found(); }
   // The suspected hang, once the ranks were looked at.
-  const std::optional<SuspectedHang>& hang() const { return hangs_.found(); }
+  const std::optional<SuspectedHang>& hang() const { return hangs_.finder.found(); }
   // Absent where the job has no preflight.
   std::optional<PreflightStatus> preflight() const;
   // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
@@ -272,14 +272,6 @@ class Coordinator {
     Time slow_at = kNever;
     bool slow = false;
   };
-  // What the operator wants.
-  struct Orders {
-    uint32_t epoch = 0;
-    int64_t observed = 0;
-    std::optional<DesiredState::DesiredStop> stop;
-    Members members;  // of the next generation; empty: it was not said yet
-    Members witnesses;
-  };
   struct Restart {
     std::optional<DesiredState::Restart> asked;  // waits for a commit, or is under way
     std::string done;                            // the id of the last
@@ -289,6 +281,25 @@ class Coordinator {
     std::optional<DesiredState::Code> wanted;
     bool ran = false;    // a generation has done a step with it
     std::string broken;  // why ranks of the edited code failed; "": they did not, or not yet
+  };
+  // What the operator wants.
+  struct Orders {
+    uint32_t epoch = 0;
+    int64_t observed = 0;
+    std::optional<DesiredState::DesiredStop> stop;
+    Members members;  // of the next generation; empty: it was not said yet
+    Members witnesses;
+    Restart restart;
+    Code code;
+  };
+  struct StragglerWatch {
+    StragglerFinder finder;
+    std::set<uint32_t> replaced;
+  };
+  struct HangWatch {
+    HangFinder finder;
+    Time step_due = kNever;        // when the finder hears of the gang's step
+    std::optional<Duration> hung;  // for how long no rank worked before this generation was stopped
   };
   struct Ending {
     std::optional<Verdict> failing;  // the verdict, once the last checkpoint is written
@@ -414,13 +425,10 @@ class Coordinator {
   Roster roster_;
   Outbox outbox_;
   LeaseClock lease_;
-  StragglerFinder stragglers_;
-  HangFinder hangs_;
-  Time step_due_ = kNever;        // when hangs_ hears of the gang's step
-  std::optional<Duration> hung_;  // for how long no rank worked before this generation was stopped
+  StragglerWatch stragglers_;
+  HangWatch hangs_;
   std::optional<PreflightDesk> preflight_;
   FenceDesk fences_;
-  std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
 
   Stopping stopping_;
@@ -436,8 +444,6 @@ class Coordinator {
   PortFinder ports_;
 
   Orders orders_;
-  Restart restart_;
-  Code code_;
   Ending ending_;
 
   std::map<uint32_t, RankProgress> progress_;

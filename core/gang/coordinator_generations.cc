@@ -41,7 +41,7 @@ std::string StopWords(StopReason reason, const std::string& words) {
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (orders_.stop || !code_.broken.empty()) {
+  if (orders_.stop || !orders_.code.broken.empty()) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
     return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
@@ -194,10 +194,10 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   copies_.Begin();
   folder_.Begin(now, memory);
   progress_.clear();
-  stragglers_.Begin(roster_.members());
-  hangs_.Begin(roster_.members());
-  step_due_ = kNever;
-  hung_.reset();
+  stragglers_.finder.Begin(roster_.members());
+  hangs_.finder.Begin(roster_.members());
+  hangs_.step_due = kNever;
+  hangs_.hung.reset();
   for (Slot& slot : roster_) {
     slot.straggles = false;
     slot.fetching.reset();
@@ -205,7 +205,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
-  if (code_.wanted) record.code = code_.wanted->digest;
+  if (orders_.code.wanted) record.code = orders_.code.wanted->digest;
   if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
@@ -266,7 +266,8 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
       !Record().first_step) {
     Record().first_step = now;
-    code_.ran = code_.ran || (code_.wanted && Record().code == code_.wanted->digest);
+    orders_.code.ran =
+        orders_.code.ran || (orders_.code.wanted && Record().code == orders_.code.wanted->digest);
   }
   if (!Live()) return;
   for (const Failure& death :
@@ -382,7 +383,8 @@ void Coordinator::CheckCommits(Time now) {
   if (!in_memory && !on_disk) return;
   if (in_memory) folder_.OnGranted(now, *std::move(in_memory));
   if (on_disk) ReplaceStraggler();
-  if (restart_.asked && restart_.at == kNever) restart_.at = now + kCommitSettle;
+  if (orders_.restart.asked && orders_.restart.at == kNever)
+    orders_.restart.at = now + kCommitSettle;
   if (MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
 
@@ -390,10 +392,10 @@ void Coordinator::CheckCommits(Time now) {
 // cure must not spend: each machine once, two in all, and never the one that leads the gang. What
 // comes after begins with no evidence.
 void Coordinator::ReplaceStraggler() {
-  const std::optional<Straggler>& straggler = stragglers_.found();
+  const std::optional<Straggler>& straggler = stragglers_.finder.found();
   if (!straggler || config_.policy.stragglers != Stragglers::kReplace) return;
-  if (straggler->machine == 0 || replaced_stragglers_.size() == kMostStragglersReplaced) return;
-  if (!replaced_stragglers_.insert(straggler->machine).second) return;
+  if (straggler->machine == 0 || stragglers_.replaced.size() == kMostStragglersReplaced) return;
+  if (!stragglers_.replaced.insert(straggler->machine).second) return;
   roster_[straggler->machine].straggles = true;
   outbox_.Change();
   Log("machine " + std::to_string(straggler->machine) +
@@ -439,13 +441,13 @@ void Coordinator::StopKept(const Slot& slot) {
 // What ranks do decides over them only where the job asks for it, and only if none works.
 void Coordinator::CheckHangs(Time now) {
   if (phase_ != CoordinatorPhase::kRunning) return;
-  if (now >= step_due_) {
-    step_due_ = kNever;
-    const bool shown = hangs_.found().has_value();
-    hangs_.OnStep(now, StepOf(progress_, config_.output_counts));
-    if (shown != hangs_.found().has_value()) outbox_.Change();
+  if (now >= hangs_.step_due) {
+    hangs_.step_due = kNever;
+    const bool shown = hangs_.finder.found().has_value();
+    hangs_.finder.OnStep(now, StepOf(progress_, config_.output_counts));
+    if (shown != hangs_.finder.found().has_value()) outbox_.Change();
   }
-  switch (hangs_.Judge(now, config_.hang_timeout)) {
+  switch (hangs_.finder.Judge(now, config_.hang_timeout)) {
     case HangFinder::News::kNone:
       break;
     case HangFinder::News::kSuspected:
@@ -456,8 +458,8 @@ void Coordinator::CheckHangs(Time now) {
       break;
   }
   if (!config_.restart_hangs) return;
-  hung_ = hangs_.RestartDue(now);
-  if (!hung_) return;
+  hangs_.hung = hangs_.finder.RestartDue(now);
+  if (!hangs_.hung) return;
   Log("no rank works, and the gang makes no progress: it is restarted (health.hangAction)");
   BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period, kEvidencePatience);
 }
@@ -550,14 +552,14 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  if (hung_) {
+  if (hangs_.hung) {
     // Of no rank more than of another, until it is known where they are.
     Failure hang;
     hang.rank = 0;
     hang.cause = Cause::kHang;
     hang.at = *record.stop_sent + fates[0].clock_offset;
     hang.by_itself = true;
-    hang.stderr_tail = std::to_string(*hung_ / minutes(1)) + " min, in which no rank worked";
+    hang.stderr_tail = std::to_string(*hangs_.hung / minutes(1)) + " min, in which no rank worked";
     fates[0].deaths.push_back(std::move(hang));
   }
   Failure root = FindRootCause(std::move(fates), config_.names);
@@ -571,7 +573,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   // A death that its agent noticed late was before the STOP all the same.
   if (root.at != kNever) record.halted = record.died = std::min(root.at, *record.stop_sent);
   if (root.cause == Cause::kHang && record.died) {
-    *record.halted -= hung_.value_or(config_.hang_timeout);
+    *record.halted -= hangs_.hung.value_or(config_.hang_timeout);
   }
   if (!record.died && root.machine >= 0) {
     const Slot& slot = roster_[static_cast<size_t>(root.machine)];
@@ -633,7 +635,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     case FailureAction::kRestart:
       break;
   }
-  setbacks_.backoff = restart_.asked ? Duration::zero() : decision.backoff;
+  setbacks_.backoff = orders_.restart.asked ? Duration::zero() : decision.backoff;
   setbacks_.backoff_until = now + setbacks_.backoff;
   FinishRestart();
 }
@@ -641,61 +643,64 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
 // ---- restarts on request, and edited code ----
 
 void Coordinator::TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart) {
-  const bool mine = restart && restart->attempt == config_.attempt && restart->id != restart_.done;
+  const bool mine =
+      restart && restart->attempt == config_.attempt && restart->id != orders_.restart.done;
   if (!mine || ending_.verdict || ending_.failing) {
-    restart_.asked.reset();
-    restart_.at = kNever;
+    orders_.restart.asked.reset();
+    orders_.restart.at = kNever;
     return;
   }
-  restart_.asked = restart;
+  orders_.restart.asked = restart;
   if (Live() && !restart->at_commit) BeginRestart(now);
   // Otherwise the generation that ends now, or has ended, is followed by one that is younger.
   if (Live() || phase_ == CoordinatorPhase::kStopping) return;
   setbacks_.backoff_until = std::min(setbacks_.backoff_until, now);
-  code_.broken.clear();
+  orders_.code.broken.clear();
   FinishRestart();
 }
 
 void Coordinator::BeginRestart(Time now) {
   if (!Live()) return;
   BeginStop(now, StopReason::kRestarted, config_.grace);
-  stopping_.words = restart_.asked->words;
+  stopping_.words = orders_.restart.asked->words;
 }
 
 void Coordinator::CheckRestart(Time now) {
-  if (restart_.asked && now >= restart_.at) BeginRestart(now);
+  if (orders_.restart.asked && now >= orders_.restart.at) BeginRestart(now);
 }
 
 void Coordinator::FinishRestart() {
-  restart_.at = kNever;
-  if (!restart_.asked) return;
-  restart_.done = restart_.asked->id;
-  restart_.asked.reset();
+  orders_.restart.at = kNever;
+  if (!orders_.restart.asked) return;
+  orders_.restart.done = orders_.restart.asked->id;
+  orders_.restart.asked.reset();
   outbox_.Change();
 }
 
 void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
-  const bool other = code.has_value() != code_.wanted.has_value() ||
-                     (code && code->digest != code_.wanted->digest);
+  const bool other = code.has_value() != orders_.code.wanted.has_value() ||
+                     (code && code->digest != orders_.code.wanted->digest);
   // What runs was begun before the first word, with the same code.
-  if (code && !code_.wanted && Live() && Record().code.empty()) Record().code = code->digest;
-  code_.wanted = code;
-  if (other) code_.ran = false;
-  if (code_.broken.empty() || (!other && code_.wanted && code_.wanted->watched)) return;
-  code_.broken.clear();
+  if (code && !orders_.code.wanted && Live() && Record().code.empty()) Record().code = code->digest;
+  orders_.code.wanted = code;
+  if (other) orders_.code.ran = false;
+  if (orders_.code.broken.empty() ||
+      (!other && orders_.code.wanted && orders_.code.wanted->watched))
+    return;
+  orders_.code.broken.clear();
   setbacks_.backoff_until = now;
 }
 
 bool Coordinator::IsBrokenEdit(const Failure& root) const {
-  return code_.wanted && code_.wanted->watched && !code_.ran &&
+  return orders_.code.wanted && orders_.code.wanted->watched && !orders_.code.ran &&
          ClassOf(root.cause) == CauseClass::kApplication &&
-         history_.back().code == code_.wanted->digest;
+         history_.back().code == orders_.code.wanted->digest;
 }
 
 void Coordinator::HoldForEdit(const Failure& root) {
   GenerationRecord& record = Record();
   record.failure = setbacks_.last = root;
-  code_.broken = root.message;
+  orders_.code.broken = root.message;
   setbacks_.decision = "the edited code failed before its first step";
   ++counters_.stops;
   for (const Slot& slot : roster_) StopKept(slot);  // they have the old code
