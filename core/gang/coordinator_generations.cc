@@ -104,7 +104,7 @@ void Coordinator::AdoptMembers() {
                        phase_ == CoordinatorPhase::kPreparing;
   if (!between || orders_.members.empty() || orders_.members == roster_.members()) return;
   if (phase_ == CoordinatorPhase::kPreparing) Wait();
-  Log("generations are made of machines " + orders_.members.ToString() + " now");
+  Log("generations now have machines " + orders_.members.ToString());
   roster_.SetMembers(orders_.members);
   lease_.Count(orders_.members);
   outbox_.Change();
@@ -752,9 +752,9 @@ void Coordinator::FailAsSmaller(Time now, const std::string& how) {
   failure.cause = Cause::kConfiguration;
   failure.machine = static_cast<int>(launcher_.NeverAsked().value_or(0));
   failure.message =
-      "the launcher on machine 0 ended well, but " + how +
-      ": its world was smaller than the job. Most often the command says so (-np, --host, "
-      "--hostfile or --map-by of its own): drop these, or name as many processes as the job has";
+      "the launcher on machine 0 exited with 0, but " + how +
+      ": its world was smaller than the job. Most often the command limits it (its own -np, "
+      "--host, --hostfile or --map-by): remove these, or name as many processes as the job has";
   FailAsMisconfigured(now, failure.machine, failure.message);
 }
 
@@ -771,7 +771,8 @@ std::string Coordinator::Reason() const {
   }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
-      if (orders_.members.empty()) return "waiting to be told which machines take part";
+      if (orders_.members.empty())
+        return "waiting for the operator to name the machines that take part";
       const std::string missing = roster_.Missing();
       if (missing.empty() && preflight_ && preflight_->measuring()) {
         return "preflight: machines are measured before ranks run";
@@ -801,7 +802,7 @@ std::string Coordinator::Reason() const {
     case CoordinatorPhase::kPreparing:
       if (!preparation_.slow) return setbacks_.decision;
       if (ports_.waits_for_machines())
-        return "waiting until every machine has said which ports are free there";
+        return "waiting until every machine has reported its free ports";
       if (preparation_.prepared)
         return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +

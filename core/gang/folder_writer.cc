@@ -146,12 +146,12 @@ void FolderWriter::SayWhatIsUnwritten() {
   if (const CheckpointId id = copies_.NewestOf(copies_.WithinReach(), {});
       !on_volume_.exists() && id.exists()) {
     granted_ = {id, 0, copies_.NameOf(id)};
-    problem_ = "machine 0 was replaced, and has begun no generation since";
+    problem_ = "machine 0 was replaced and has not begun a generation since";
   }
   if (!unwritten_.empty() || granted_.id <= in_folder_) return;
   const bool whole = copies_.NewestOf(copies_.WithinReach(), {}) >= granted_.id;
   unwritten_ = "checkpoint " + granted_.name + " in memory was not written to " + config_.folder +
-               ": " + (whole ? problem_ : "not every machine's part of it is there any more");
+               ": " + (whole ? problem_ : "a machine's part of it is gone");
   outbox_.Log(unwritten_);
   outbox_.Change();
 }

@@ -33,7 +33,7 @@ class FolderWriter {
   // ---- events ----
   // The folder has the file of `generation`, which finds `commit` there.
   void OnGenerationFile(Generation generation, CheckpointId commit);
-  void OnFolderUnusable() { problem_ = "the job ends, as the folder can't be used"; }
+  void OnFolderUnusable() { problem_ = "the job ends, because the folder cannot be used"; }
   // All machines' parts of this checkpoint were granted.
   void OnGranted(Time now, MemoryPart checkpoint);
   void OnPersisted(uint32_t machine, const Persisted& persisted);

@@ -23,7 +23,7 @@ void LauncherRuns::OnRun(const Roster::Slot& from, const Run& run, bool live) {
   if (!live) {
     problem = "its generation has ended";
   } else if (!launcher_ || from.machine != 0 || run.machine == 0 || run.machine >= roster_.size()) {
-    problem = "only the launcher on machine 0 may run something on another machine of its job";
+    problem = "only the launcher on machine 0 may run commands on another machine of its job";
   } else if (runs_.size() >= kMostRuns) {
     problem = "too many commands of the launcher have not ended yet";
   }
@@ -67,7 +67,7 @@ std::optional<uint32_t> LauncherRuns::NeverAsked() const {
 
 std::string LauncherRuns::SmallerWorld() const {
   if (const std::optional<uint32_t> machine = NeverAsked()) {
-    return "never ran anything on machine " + std::to_string(*machine);
+    return "ran no command on machine " + std::to_string(*machine);
   }
   if (world_ == 0 || world_ >= wanted_) return "";
   return "its ranks were " + std::to_string(world_) + " and not " + std::to_string(wanted_);

@@ -321,9 +321,9 @@ MemberActions Member::OnStoodStill(Time now, Duration duration) {
   lease_.trusted_since = now;
   if (!MayHaveLiveRanks(phase())) StopRanks(now, now);
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return Take();
-  const std::string what = "it stood still for " +
+  const std::string what = "it was stopped for " +
                            FormatDuration(std::chrono::floor<milliseconds>(standstill_.duration)) +
-                           " without its clock showing it, as a guest that is paused does";
+                           " without a trace in its clock, as happens to a paused virtual machine";
   actions_.emplace_back(
       MemberLog{"the lease of generation " + report_.generation.ToString() + " ends: " + what});
   if (report_.deaths.size() < kMaxDeathsInReport) {

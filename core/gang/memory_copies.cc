@@ -90,7 +90,7 @@ std::string MemoryCopies::LostSince(CheckpointId from) const {
     if (!machines.contains(machine)) lost += (lost.empty() ? "" : ", ") + std::to_string(machine);
   }
   return "checkpoint " + newest.name + " in memory is lost with machine " + lost +
-         ", whose part no machine holds a copy of";
+         ", because no machine holds a copy of its part";
 }
 
 void MemoryCopies::Begin() {

@@ -71,7 +71,7 @@ std::string PortFinder::OnTried(uint32_t machine, const PortsTried& tried) {
     return "";
   }
   return "no " + std::to_string(OnAMachine()) +
-         " ports in a row are free on every machine; the last that was found taken is port " +
+         " ports in a row are free on every machine; the last one in use was port " +
          std::to_string(tried.taken) + " of machine " + std::to_string(machine);
 }
 

@@ -56,7 +56,7 @@ TEST_F(LauncherRunsTest, RefusesWhatNoLauncherOfThisGenerationMayAsk) {
 }
 
 TEST_F(LauncherRunsTest, SaysHowTheWorldWasSmallerThanTheJob) {
-  EXPECT_EQ(runs_.SmallerWorld(), "never ran anything on machine 1");
+  EXPECT_EQ(runs_.SmallerWorld(), "ran no command on machine 1");
   Ask(5, 1);
   Ask(6, 2);
   EXPECT_EQ(runs_.SmallerWorld(), "");

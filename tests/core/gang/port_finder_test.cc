@@ -53,7 +53,7 @@ TEST_F(PortFinderTest, LooksForOthersWhereOneIsTakenUntilItHasTriedOften) {
     ports_.OnFound({kNow, 20000, ""});
     why = ports_.OnTried(1, {kNow, 20000, 20001});
   }
-  EXPECT_THAT(why, HasSubstr("the last that was found taken is port 20001 of machine 1"));
+  EXPECT_THAT(why, HasSubstr("the last one in use was port 20001 of machine 1"));
 }
 
 TEST_F(PortFinderTest, IgnoresAnswersToAnotherSearch) {
