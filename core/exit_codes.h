@@ -6,10 +6,10 @@
 namespace lockstep::core {
 
 inline constexpr int kExitSuccess = 0;
-inline constexpr int kExitTrouble = 1;    // the program itself could not go on
+inline constexpr int kExitTrouble = 1;    // the program itself could not continue
 inline constexpr int kExitUsage = 2;      // the command line, the job or the file is wrong
 inline constexpr int kExitNotFound = 3;   // lockstep: no such job, or no TrainingJobs here
-inline constexpr int kExitFailed = 70;    // the job failed, and no process's code says why
+inline constexpr int kExitFailed = 70;    // the job failed, and no process's code explains it
 inline constexpr int kExitPeerLost = 75;  // a rank: a peer died or hangs
 inline constexpr int kExitBroken = 76;    // a rank: its machine is broken (a GPU is lost)
 inline constexpr int kExitReplace = 75;   // an agent: it left without a verdict, to be replaced

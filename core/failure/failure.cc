@@ -115,7 +115,7 @@ std::string WhyDefaultRule(const Failure& failure) {
 FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureContext& context,
                                     FailureAction action) {
   const Failure& failure = context.failure;
-  // Replacing a machine is charged to infrastructure, whatever the process died of.
+  // Replacing a machine is charged to infrastructure, for any cause of the process's death.
   const bool infrastructure = action == FailureAction::kReplaceMachine ||
                               ClassOf(failure.cause) == CauseClass::kInfrastructure;
   if (infrastructure) {

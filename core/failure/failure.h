@@ -1,5 +1,5 @@
-// Failures of a gang: causes, the record that `status.lastFailure` and the termination message
-// hold, and the policy that decides what follows. Pure functions.
+// Failures of a gang: their causes, the record in `status.lastFailure` and in the termination
+// message, and the policy that decides what follows. Pure functions.
 #ifndef LOCKSTEP_CORE_FAILURE_FAILURE_H_
 #define LOCKSTEP_CORE_FAILURE_FAILURE_H_
 
@@ -30,7 +30,7 @@ enum class Cause : uint8_t {
   kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
 };
 
-// As in status and in metrics' label `cause`.
+// The name of a cause in status and in the label `cause` of metrics.
 template <>
 inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
     {Cause::kNone, "None"},
@@ -50,7 +50,7 @@ inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
 
 inline constexpr int kCauseCount = static_cast<int>(kEnumNames<Cause>.size());
 
-// Which budget a cause is charged to.
+// The budget that a cause is charged to.
 enum class CauseClass : uint8_t { kNone, kApplication, kInfrastructure, kStopped };
 CauseClass ClassOf(Cause cause);
 
@@ -61,27 +61,27 @@ inline constexpr auto kEnumNames<CauseClass> =
                                          {CauseClass::kInfrastructure, "infrastructure"},
                                          {CauseClass::kStopped, "stopped"}});
 
-// The death of a process, a hang, or the loss of a machine: one record from whoever sees it,
-// through the report to the coordinator and its root cause, to `status.lastFailure`. -1: does not
+// The death of a process, a hang, or the loss of a machine. The same record goes from the agent
+// that detects it to the coordinator, into the root cause and to `status.lastFailure`. -1: does not
 // apply.
 struct Failure {
   Cause cause = Cause::kNone;
   int machine = -1;
   int rank = -1;
-  int exit_code = -1;       // 0..255; -1 when it died of a signal or no process is to blame
-  int signal = 0;           // 0 when it exited by itself
-  Time at = kNever;         // when it began, as far as noticed, on its machine's clock; a root
-                            // cause's: machine 0's
-  bool by_itself = false;   // before its machine had signalled it
+  int exit_code = -1;  // 0..255; -1 when it died of a signal or no process is to blame
+  int signal = 0;      // 0 when it exited by itself
+  // when it was noticed, on its machine's clock; in a root cause on machine 0's clock
+  Time at = kNever;
+  bool by_itself = false;   // it died before its machine signalled it
   std::string message;      // one sentence for people, naming machine, rank and code or signal
   std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-inline constexpr size_t kMaxFailureText = 1024;  // bytes of each text of a Failure in JSON
+inline constexpr size_t kMaxFailureText = 1024;  // most bytes of each text of a Failure in JSON
 
-// As a root cause, in messages and in JSON.
+// The kind of a root cause in messages and in JSON.
 template <>
 inline constexpr auto kFields<Failure> = std::tuple(
     Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},
@@ -97,7 +97,7 @@ inline constexpr auto kEnumNames<FailureAction> =
                                             {FailureAction::kFail, "Fail"},
                                             {FailureAction::kReplaceMachine, "ReplaceMachine"}});
 
-// What follows when a machine keeps the others waiting.
+// What follows if a machine keeps the others waiting.
 enum class Stragglers : uint8_t { kReport, kReplace };
 
 template <>
@@ -145,50 +145,49 @@ inline constexpr auto kFields<FailurePolicy> = std::tuple(
     Field{"stragglers", &FailurePolicy::stragglers},
     Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
-// The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job,
-// 76 replaces the machine.
+// The rules that follow the user's: exit codes 2, 126 and 127 fail the job, 76 replaces the
+// machine.
 const std::vector<FailureRule>& DefaultRules();
 
-// What lives so long was no crash at the start.
+// A process that lived this long did not crash at its start.
 inline constexpr Duration kShortLife = seconds(60);
 
-// What the coordinator knows when a generation has ended, or a rank that is started again alone.
+// The coordinator's knowledge when a generation has ended, or a rank that is started again alone.
 struct FailureContext {
   Failure failure;                    // the root cause
-  int application_failures_used = 0;  // charged since the last reset, this one not counted
-  int machine_failures_used = 0;      // likewise; counted by the operator
-  Duration lived = Duration::zero();  // of the generation that ended, from all ranks spawned
-  bool first_step_seen = false;       // a step of some process was known in it
-  bool reports = false;               // progress of the job was known before or in it
-  bool lives_on = false;              // some process of it goes on in the next one
-  int short_lives = 0;                // generations before it, in a row, with a short life
-  std::optional<Failure> previous;    // root cause of the generation before it, when that one
-                                      // ended before a first step
+  int application_failures_used = 0;  // failures charged since the last reset, without this one
+  int machine_failures_used = 0;      // the same; counted by the operator
+  Duration lived = Duration::zero();  // life of the ended generation, since all ranks were spawned
+  bool first_step_seen = false;       // a process reported a step in it
+  bool reports = false;               // a process reported progress before or in it
+  bool lives_on = false;              // a process of it survives into the next one
+  int short_lives = 0;                // short-lived generations in a row before it
+  // root cause of the generation before it, if that one ended before a first step
+  std::optional<Failure> previous;
 };
 
 struct FailureDecision {
   FailureAction action = FailureAction::kRestart;
   Cause cause = Cause::kNone;           // kEarlyCrash, kRestartsExhausted or the failure's own
-  Duration backoff = Duration::zero();  // before the next generation; 0 at the first restart
-  int exit_code = 0;                    // of the agent when action is kFail: 70, 77 or 78
-  std::string reason;                   // why, in words a user can act on
+  Duration backoff = Duration::zero();  // wait before the next generation; 0 at the first restart
+  int exit_code = 0;                    // exit code of the agent if action is kFail: 70, 77 or 78
+  std::string reason;                   // the reason, for users, with what to do
 };
 
-// Whether the next try waits as after one that failed at once: the generation lived less than 60 s.
-// A generation that made a step, and whose survivors live on, has lost nothing but the step in
-// flight: however soon it ended, its survivors do not wait.
+// Whether the next try waits because the generation lived less than 60 s. A generation that made a
+// step and has survivors lost only the step in flight, so its survivors never wait.
 bool IsShortLife(const FailureContext& context);
 
-// How long the next try waits after so many failures in a row: 0, 1, 5, 30, 30, ... s.
+// The wait of the next try after this many failures in a row: 0, 1, 5, 30, 30, ... s.
 Duration BackoffAfter(int failures);
 
-// Exit code of a job that failed, as `lockstep run` leaves with it and status.verdict has it: the
-// root cause's own (128 + N of a signal) where a process is to blame, else 75 when machines were
-// lost, else `code`, with which the agents left.
+// Exit code of a failed job, for `lockstep run` and status.verdict. If a process is to blame, it is
+// that process's code (128 + N for a signal). Else it is 75 if machines were lost, else `code`, the
+// exit code of the agents.
 int ExitCodeOfJob(const Failure& failure, int code);
 
-// Rules, EarlyCrash, budgets, backoff: 0 s at first and after a life that was not short, else 1, 5,
-// 30, 30, ... s by short_lives.
+// Applies rules, EarlyCrash, budgets and backoff. The backoff is 0 s at first and after a long
+// life, else 1, 5, 30, 30, ... s by short_lives.
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context);
 
 }  // namespace lockstep::core

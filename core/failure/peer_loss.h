@@ -1,5 +1,5 @@
-// Whether a process that failed says itself that it lost a peer: then another's end came first,
-// though it may be noticed later.
+// Whether the last words of a failed process report the loss of a peer. Then the peer ended first,
+// even if its end is noticed later.
 #ifndef LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
 #define LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
 
@@ -9,8 +9,8 @@
 
 namespace lockstep::core {
 
-// What an agent says of a launcher's daemon that exited with another code than 0. It may do so
-// because the launcher ends, which is noticed on another machine.
+// The agent's last words for a launcher's daemon that exited with a code other than 0. The daemon
+// may exit because its launcher ended, which another machine notices.
 inline constexpr std::string_view kDaemonExited = "the launcher's daemon exited with code ";
 
 enum class PeerLoss : uint8_t {
@@ -20,13 +20,14 @@ enum class PeerLoss : uint8_t {
   kExitCode,   // exit code 75, which says nothing else
 };
 
-// Never of SIGKILL and faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE), which no peer's end leads to.
+// False for SIGKILL and faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE), because no peer's end causes
+// them.
 PeerLoss LossOf(const Failure& failure);
 
-// Whether the last words in `text` are of a lost peer.
+// Whether the last words in `text` report a lost peer.
 bool NamesLostPeer(std::string_view text);
 
-// Such a signal: it came from outside, or from a fault of the process's own.
+// Whether no peer's end causes this signal: it came from outside, or from a fault of the process.
 bool IsNeverAReaction(const Failure& failure);
 
 }  // namespace lockstep::core

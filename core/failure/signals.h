@@ -9,7 +9,7 @@
 
 namespace lockstep::core {
 
-// "SIGBUS" for 7; "SIG64" for what has no name.
+// "SIGBUS" for 7; "SIG64" for a signal without a name.
 std::string SignalName(int signal);
 // "SIGBUS"; "BUS" and "7" are refused.
 std::optional<int> ParseSignal(std::string_view name);

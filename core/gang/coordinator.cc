@@ -304,7 +304,8 @@ void Coordinator::Replace(Time now, Slot& slot, const Hello& hello, const std::s
   if (preflight_) preflight_->OnReplaced(slot.machine);
 }
 
-// What the operator says holds for whoever says HELLO later, too: it is not said again.
+// The desired state also holds for agents that send HELLO later, because the operator does not
+// repeat it.
 void Coordinator::ConfirmPredecessors(Time now, Slot& slot) {
   const bool said = slot.attempt != 0 && slot.fenced == slot.attempt && !slot.twin;
   if (!said || slot.predecessor_confirmed) return;
@@ -315,8 +316,8 @@ void Coordinator::ConfirmPredecessors(Time now, Slot& slot) {
   }
 }
 
-// An agent that has taken part in a generation proves that its predecessors were fenced then; and
-// whoever has answered us once never answers an older coordinator again.
+// An agent that has taken part in a generation proves that its predecessors were fenced then. An
+// agent that has answered this coordinator never answers an older one again.
 void Coordinator::Witness(Time now, Slot& slot, const Hello& hello) {
   if (hello.report.generation.exists()) slot.predecessor_confirmed = true;
   if (lease_.of(slot.machine).has_echo || !slot.predecessor_confirmed) return;

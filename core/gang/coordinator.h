@@ -1,13 +1,13 @@
-// Coordinator: machine 0's side of the gang, as a pure state machine. It agrees generations with
-// the members, ends them together, finds the root cause and reaches the verdict. Machine 0's own
-// member is connected to it like every other one.
+// Coordinator: machine 0's side of the gang, as a pure state machine. It agrees on generations with
+// the members, ends them on all machines together, finds the root cause and reaches the verdict.
+// Machine 0's own member is connected to it like every other member.
 //
 // A generation: all N have joined -> (old ranks fenced, backoff over) -> PrepareGeneration ->
 // START to all -> all report Running -> ... -> STOP to all -> every machine has confirmed its ranks
 // dead, or is lost -> root cause -> policy -> the next one, or VERDICT.
 //
 // Invariants:
-//  - its attempt is fixed at birth and never adopted; n only grows
+//  - its attempt is fixed when it is made and never adopted; n only grows
 //  - START is sent only when no rank of any earlier generation can be alive
 //  - START, commits and a VERDICT of success need a live lease
 #ifndef LOCKSTEP_CORE_GANG_COORDINATOR_H_
@@ -73,59 +73,60 @@ struct CoordinatorConfig {
   uint32_t attempt = 1;
   uint32_t machines = 1;
   uint32_t processes = 1;
-  // The ranks whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
+  // The ranks whose exit 0 makes the job succeed; the other ranks are then stopped. Empty: all.
   std::vector<uint32_t> deciders;
-  // The ranks whose death is theirs alone.
+  // The ranks that are restarted alone when they die.
   std::vector<uint32_t> alone;
-  // A launcher on machine 0 must have asked every other machine to run something, or the job, which
-  // was smaller than it is said to be, fails.
+  // With a launcher: it must ask every other machine to run a command. Else the job fails, because
+  // its world was smaller than the spec.
   ProcessNames names;
   bool launcher() const { return names.kind == ProcessKind::kLauncher; }
   FailurePolicy policy;
-  Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
+  Duration grace = seconds(120);  // gracePeriod, for stop requests without their own
   Duration hang_timeout{};
   bool restart_hangs = false;    // a gang in which no rank works for long is restarted
   bool output_counts = false;    // hangTimeout counts steps that are read from the ranks' output
   bool predecessor_dead = true;  // of machine 0
-  std::string checkpoint_path;   // for words about it; "": none
-  // Each machine's attempt when this machine 0 was made; agents of a lower one are refused, should
-  // they be made late. Empty: not known.
+  std::string checkpoint_path;   // named in messages; "": none
+  // Each machine's attempt when this machine 0 was made. The coordinator refuses agents of a lower
+  // attempt, which may start late. Empty: not known.
   std::vector<uint32_t> attempts;
   // Checkpoints in the machines' memory, and whether each part has a copy on the next machine.
   bool memory = false;
   bool memory_copies = false;
-  Duration persist_every{};  // from memory to checkpoint_path; 0: at the end alone
+  // interval of writes from memory to checkpoint_path; 0: only at the end
+  Duration persist_every{};
   // START has a port for each process, free on its machine, and every machine's address.
   bool ports = false;
-  bool one_computer = false;  // the machines share it, and with it the ports
-  // A desired state says who takes part; not with memory, preflight, ports, alone or a launcher.
+  bool one_computer = false;  // all machines share this host and its ports
+  // The desired state names the members. Not with memory, preflight, ports, alone or a launcher.
   bool elastic = false;
   std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
-// The operator's desired state: the body of PUT /gang. Level-triggered: saying it again changes
+// The operator's desired state: the body of PUT /gang. Level-triggered: sending it again changes
 // nothing.
 struct DesiredState {
   struct DesiredStop {
     StopReason reason = StopReason::kSuspended;
     Duration grace{};
-    std::string words = {};  // who asked and why; "": the reason says it
+    std::string words = {};  // who asked and why; "": see the reason
     friend bool operator==(const DesiredStop&, const DesiredStop&) = default;
   };
-  // A new generation is wanted. Each request is carried out once: by machine 0's attempt that it
-  // names, whose successors begin no generation that is older than the request.
+  // A request for a new generation. The attempt of machine 0 that it names carries it out once.
+  // Later attempts begin no generation that is older than the request.
   struct Restart {
     std::string id;
-    uint32_t attempt = 0;    // of machine 0, when the request was recorded
-    bool at_commit = false;  // once the running generation commits a checkpoint; else now
+    uint32_t attempt = 0;    // machine 0's attempt when the request was recorded
+    bool at_commit = false;  // true: after the next commit of the running generation; false: now
     std::string words;       // "alice: new learning rate"
     friend bool operator==(const Restart&, const Restart&) = default;
   };
-  // The program's code, as it lies in the ranks' folder from the next generation on.
+  // The program's code that the ranks' folder holds from the next generation on.
   struct Code {
     std::string digest;
-    // Somebody edits it now: if ranks fail before the first step of this code, the gang is held
-    // until the code changes. Nothing is charged.
+    // A user edits the code now. If ranks fail before its first step, the gang waits for the next
+    // edit, and nothing is charged.
     bool watched = false;
     friend bool operator==(const Code&, const Code&) = default;
   };
@@ -134,14 +135,14 @@ struct DesiredState {
     bool restart_hangs = false;
     friend bool operator==(const Health&, const Health&) = default;
   };
-  // A container that was seen to end.
+  // A container that ended.
   struct Terminated {
     uint32_t machine = 0;
     uint32_t attempt = 0;
     Cause cause = Cause::kMachineLost;  // or kOutOfMemory
     friend bool operator==(const Terminated&, const Terminated&) = default;
   };
-  // Every attempt of `machine` below `attempt` was seen to end.
+  // Every attempt of `machine` below `attempt` has ended.
   struct Fenced {
     uint32_t machine = 0;
     uint32_t attempt = 0;
@@ -158,10 +159,10 @@ struct DesiredState {
   std::optional<Code> code;
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
-  // Whom generations are made of from now on, machine 0 among them; one that runs, from its next
-  // checkpoint on. Empty: all.
+  // The members of generations from now on, with machine 0; for a running generation, from its next
+  // checkpoint on. Empty: all machines.
   Members members;
-  // Those of them that took part in whatever an earlier machine 0 may still run.
+  // The members that took part in a generation that an earlier machine 0 may still run.
   Members witnesses;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
@@ -172,11 +173,12 @@ struct Prepared {
   std::string master_address;
   uint32_t port = 0;
   std::string resume;
-  std::string error;   // not empty: could not be prepared; it is tried again under the next number
-  uint32_t taken = 0;  // not 0: its number is another job's; it is tried again above this one
-  uint32_t later = 0;  // not 0: this attempt of machine 0 began this generation or a later one
-  bool hopeless = false;     // with `error`, which no later try can mend: the job fails
-  CheckpointId commit = {};  // that `resume` is; none for a path that is no commit of this job
+  std::string error;      // not empty: preparation failed, and the next number is tried
+  uint32_t taken = 0;     // not 0: another job used the number; a number above this one is tried
+  uint32_t later = 0;     // not 0: this attempt of machine 0 began this generation or a later one
+  bool hopeless = false;  // with `error`: no later try can succeed, so the job fails
+  // the commit of `resume`; none if that path is not a commit of this job
+  CheckpointId commit = {};
 };
 
 struct MachineView {
@@ -185,14 +187,14 @@ struct MachineView {
   bool lost = false;
   bool draining = false;
   bool replace = false;  // the operator must replace it (rule, Unkillable, slow)
-  std::string slow;      // why, where preflight says so
+  std::string slow;      // the reason, if preflight found it slow
   Duration silent_for{};
   Generation generation;
   MemberPhase phase = MemberPhase::kJoining;
   Binding binding = Binding::kUnknown;
   std::string binding_reason;
   Parked parked;
-  std::optional<Usage> usage;  // none: it told none, or is not connected
+  std::optional<Usage> usage;  // none: it reported none, or is not connected
 };
 
 class Coordinator {
@@ -204,7 +206,7 @@ class Coordinator {
   CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
   CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
   CoordinatorActions OnPortsFound(Time now, const FoundPorts& found);
-  // `error`: "", or why it has no final name.
+  // `error`: "", or why the checkpoint could not get its final name.
   CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
@@ -240,7 +242,7 @@ class Coordinator {
   const std::string& unwritten() const { return folder_.unwritten(); }
   // Why it is in this phase, in words a user can act on.
   std::string Reason() const;
-  // When it starts again, in phase kBackoff; kNever in others.
+  // When the gang starts again, in phase kBackoff; kNever in other phases.
   Time starts_again() const;
   // Grows with every change that /status shows.
   uint64_t version() const { return outbox_.version(); }
@@ -327,7 +329,7 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const UsageMessage& message);
   void Handle(Time now, Slot& slot, const Looked& looked);
 
-  // The message is refused, with a reason, or nothing is done.
+  // Either refuses the message with a reason, or does nothing.
   bool Refuses(ConnectionId connection, const Hello& hello);
   void Replace(Time now, Slot& slot, const Hello& hello, const std::string& how);
   void Resynchronise(Time now, Slot& slot);
@@ -338,12 +340,12 @@ class Coordinator {
   void CheckLease(Time now);
   void CheckSilence(Time now);
   void CheckSpawned(Time now);
-  // Whether every rank on whose exit the job's success hangs has exited 0 in this generation.
+  // Whether every rank that decides the job's success has exited with 0 in this generation.
   bool Decided() const;
   bool AllFinished() const;
   bool Finished(const Slot& slot) const;
   void CheckFinished(Time now);
-  // A rank that can be started again alone has died, or is said to have once more.
+  // A rank that can be restarted alone has died, or its death is reported again.
   void LearnAlone(Time now, const Slot& slot, Failure death);
   void CheckAlone(Time now);
   void Obey(Time now, AloneRanks::Answer answer);
@@ -359,55 +361,57 @@ class Coordinator {
   void CheckPreparation(Time now);
   void CouldNotPrepare(Time now, const std::string& why);
   void TryStart(Time now);
-  // What keeps the next generation from starting; kPreparing if nothing does.
+  // The phase that blocks the next generation; kPreparing if nothing blocks it.
   CoordinatorPhase Obstacle(Time now) const;
   void ConfirmPredecessors(Time now, Slot& slot);
   void Witness(Time now, Slot& slot, const Hello& hello);
-  // Asks machines that are new for their figures; whether all are known, and none is to be
-  // replaced for them.
+  // Asks new machines for their figures. True: all figures are known, and no machine must be
+  // replaced because of them.
   bool PassedPreflight(Time now);
   PreflightDesk::Attempts Attempts() const;
   void LogFigures();
 
   void PingAll(Time now);
-  // Every machine has answered, from this generation, a PING that was sent after this stamp.
+  // Whether every machine has answered, in this generation, a PING that was sent after this stamp.
   bool AllAnsweredSince(Time stamp) const;
   void PingOne(Time now, const Slot& slot);
 
-  // Once every machine has its part of the checkpoint in memory that the generation begins from.
+  // Starts the generation once every machine has its part of the checkpoint in memory to resume
+  // from.
   void CheckPrepared(Time now);
   // That checkpoint; none: the folder's. nullopt: machines get their parts.
   std::optional<CheckpointId> MemoryToBeginFrom();
   void CheckCopies();
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
-  // `evidence`: how long members may look first where their ranks are.
+  // `evidence`: how long members may first collect the stacks of their ranks.
   void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
-  // No generation follows soon: processes that wait for one are stopped.
+  // No generation follows soon, so processes that wait for one are stopped.
   void StopKept(const Slot& slot);
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
   // `later` is an attempt of machine 0 above this one.
   void LeaveTo(uint32_t later, const std::string& how);
-  // `machine`: -1, or the one that it is about.
+  // `machine`: the machine concerned; -1: none.
   void FailAsMisconfigured(Time now, int machine, const std::string& what);
   void FailAsSmaller(Time now, const std::string& how);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
-  // Between generations, those that are wanted become the members.
+  // Between generations, makes the wanted machines the members.
   void AdoptMembers();
   void TakeCode(Time now, const std::optional<DesiredState::Code>& code);
   void TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart);
-  // A generation that is younger than the request follows.
+  // Ends the request: a generation that is younger than it follows.
   void FinishRestart();
   void BeginRestart(Time now);
   void CheckRestart(Time now);
-  // Somebody edits the code, and no generation has done a step with it: the failure is theirs.
+  // Whether a user edits the code and no generation has made a step with it: then the edit caused
+  // the failure.
   bool IsBrokenEdit(const Failure& root) const;
   void HoldForEdit(const Failure& root);
-  // Whether they are others than take part now, and all here.
+  // Whether the wanted members differ from the present ones and are all connected.
   bool MayResize() const;
-  // Whether the machine, which is left out, can have no ranks alive.
+  // Whether no rank of the machine, which is left out, can be alive.
   bool IsOut(Time now, const Slot& slot) const;
   // The slot of a rank of this generation; null: it has no such rank.
   Slot* SlotOf(uint32_t rank);
@@ -421,7 +425,7 @@ class Coordinator {
   CoordinatorConfig config_;
   const Time born_;
   CoordinatorPhase phase_ = CoordinatorPhase::kGathering;
-  Generation generation_;  // the latest that was prepared
+  Generation generation_;  // the latest prepared generation
   Roster roster_;
   Outbox outbox_;
   LeaseClock lease_;

@@ -57,7 +57,7 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   for (const Slot& slot : roster_.gang()) {
     bool ours = slot.report.generation.attempt == config_.attempt;
     Rule rule = ours ? Rule::kWaitForStopped : Rule::kWaitForOldCoordinator;
-    // What an earlier coordinator's stop kept is not ours to go on with.
+    // Processes that an earlier coordinator's stop kept cannot continue under this one.
     const bool kept = slot.keeps_ranks() && !ours;
     if ((MayHaveLiveRanks(slot.report.phase) || kept) && Holds(rule)) {
       return CoordinatorPhase::kFencing;
@@ -81,8 +81,8 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   return CoordinatorPhase::kPreparing;
 }
 
-// Its ranks are dead, as it says itself or whoever saw its end; or else their lease has run out,
-// which nothing that it hears as an onlooker prolongs.
+// Its ranks are dead, as it or an observer of its end reports. Or their lease has run out; a
+// machine that is left out gets no longer lease.
 bool Coordinator::IsOut(Time now, const Slot& slot) const {
   if (now < slot.predecessor_out) return false;
   if (!MayHaveLiveRanks(slot.report.phase)) return true;
@@ -329,7 +329,7 @@ bool Coordinator::AllFinished() const {
   return std::ranges::all_of(roster_.gang(), [this](const Slot& slot) { return Finished(slot); });
 }
 
-// A gang of which a machine never ran has done nothing, whatever those that decide say.
+// If a machine never ran, the gang has done nothing, even if the deciding ranks exited with 0.
 bool Coordinator::Decided() const {
   if (history_.empty() || !history_.back().spawned) return false;
   if (config_.deciders.empty()) return AllFinished();
@@ -567,7 +567,7 @@ void Coordinator::Conclude(Time now) {
   ApplyFailurePolicy(now, root);
 }
 
-// What follows from the root cause.
+// Applies the failure policy to the root cause.
 void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
@@ -581,7 +581,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   }
   setbacks_.last = root;
   Cause cause = root.cause;
-  // A whole container's: the operator counted it before it told of it.
+  // The end of a whole container: the operator counted it before it reported it.
   bool counted = cause == Cause::kOutOfMemory && root.rank < 0;
   bool application = ClassOf(cause) == CauseClass::kApplication;
 

@@ -1,13 +1,13 @@
 // FenceDesk: the coordinator's side of the table that ranks fill and read at fences (PMI's
-// barrier). What a rank has put is everybody's once all ranks of all machines wait in the next
-// fence. Pure; the coordinator owns it.
+// barrier). All ranks see an entry once all ranks of all machines wait in the next fence. Pure; the
+// coordinator owns it.
 //
-// A fence is gathered of one FENCE, in parts, from every machine; then each machine is sent the
-// first part of all of it, and asks for the others (FENCE_MORE): so a table of megabytes stands
-// once in memory and a part of it in each machine's queue. Saying anything again does no harm.
+// Every machine sends one FENCE, in parts. Then the coordinator sends each machine the first part
+// of the whole table, and the machine asks for the others (FENCE_MORE). So a table of megabytes is
+// in memory once, and each machine's queue holds one part. Repeated messages do no harm.
 //
-// Bounded: what a machine may put in a fence is (MostTableBytes), and what was put is kept here
-// only until the next fence is whole.
+// Bounded: MostTableBytes limits a machine's entries, and entries are kept only until the next
+// fence is complete.
 #ifndef LOCKSTEP_CORE_GANG_FENCE_H_
 #define LOCKSTEP_CORE_GANG_FENCE_H_
 
@@ -22,18 +22,19 @@
 
 namespace lockstep::core {
 
-inline constexpr size_t kMaxTableKey = 64;  // bytes, as PMI-1's servers have it
+inline constexpr size_t kMaxTableKey = 64;  // bytes, the limit of PMI-1's servers
 inline constexpr size_t kMaxTableValue = 1024;
 
-// What an entry takes: of the wire and of memory, its key and value included.
+// Bytes of an entry on the wire and in memory, with its key and value.
 size_t TableBytes(const TableEntry& entry);
 
-// TableBytes that one of `processes` ranks of each of `machines` may put in a generation: its share
-// of 32 MiB, at least 4 KiB and at most 256 KiB, and of 1 MiB of its machine, half of what a
-// connection queues. MPICH takes some 1 KiB.
+// Limit of TableBytes for one rank and generation, if each of `machines` has `processes` ranks. It
+// is the rank's share of 32 MiB, 4 to 256 KiB, and at most its share of 1 MiB for its machine, half
+// of a connection's queue. MPICH needs about 1 KiB.
 size_t MostTableBytes(uint32_t machines, uint32_t processes);
 
-// In the order given, each small enough for a message; one that is empty if there are none.
+// Parts in the given order, each small enough for a message; one empty part if there are no
+// entries.
 std::vector<std::vector<TableEntry>> InParts(std::vector<TableEntry> entries);
 
 class FenceDesk {
@@ -44,7 +45,7 @@ class FenceDesk {
 
   void Begin(Generation generation);
 
-  // Whom to send what. Invalid: more than a machine may put.
+  // The messages to send, by machine. Invalid: the machine exceeds its limit.
   Result<Answers> OnFence(uint32_t machine, const Fence& fence);
   std::optional<Fence> OnMore(const FenceMore& more) const;
 
@@ -59,12 +60,12 @@ class FenceDesk {
   std::optional<Fence> Part(uint32_t part) const;
   Answers Complete();
 
-  size_t most_;  // bytes of one machine
+  size_t most_;  // bytes of one machine's entries
   Generation generation_;
-  uint32_t done_ = 0;  // the latest fence that is whole
+  uint32_t done_ = 0;  // the latest complete fence
   std::vector<Gathered> gathered_;
   uint32_t whole_ = 0;                          // machines
-  std::vector<std::vector<TableEntry>> table_;  // of done_, in parts
+  std::vector<std::vector<TableEntry>> table_;  // entries of done_, in parts
 };
 
 }  // namespace lockstep::core

@@ -1,5 +1,6 @@
-// The tables (base/fields.h) of what the gang says: messages in the order of the wire, and the
-// records of `GET /status`, `PUT /gang` and the termination message (docs/reference/protocol.md).
+// The field tables (base/fields.h) of the gang's protocol: messages in the order of the wire, and
+// the records of `GET /status`, `PUT /gang` and the termination message
+// (docs/reference/protocol.md).
 #ifndef LOCKSTEP_CORE_GANG_FIELDS_H_
 #define LOCKSTEP_CORE_GANG_FIELDS_H_
 
@@ -14,12 +15,12 @@
 
 namespace lockstep::core {
 
-inline constexpr size_t kMaxBodyText = 1024;  // bytes of a text in JSON
+inline constexpr size_t kMaxBodyText = 1024;  // most bytes of a text in JSON
 inline constexpr size_t kMaxBodyMachines = Members::kMost;
 
-// ---- messages: the wire knows no names and no forms ----
+// ---- messages: the wire has no names and no forms ----
 
-// Failures as their own machine tells of them: those of a list.
+// Failures in a machine's own report: those of a list.
 inline constexpr auto kDeathFields =
     std::tuple(Field{"rank", &Failure::rank}, Field{"cause", &Failure::cause},
                Field{"exitCode", &Failure::exit_code}, Field{"signal", &Failure::signal},

@@ -1,6 +1,6 @@
-// The gang's one lease, as arithmetic. A grant bounds the life of every rank by the silence of the
-// member that has been silent for longest: whoever last answered a PING that was sent at time s,
-// every rank anywhere is dead at s + 0.8 L of that same clock.
+// The arithmetic of the gang's one lease. A grant limits the life of every rank by the longest
+// silence of any member. If that member last answered a PING that was sent at time s, every rank is
+// dead at s + 0.8 L on the coordinator's clock.
 #ifndef LOCKSTEP_CORE_GANG_LEASE_H_
 #define LOCKSTEP_CORE_GANG_LEASE_H_
 
@@ -11,7 +11,7 @@
 
 namespace lockstep::core {
 
-// What is left of L is the margin for clocks' rates (5 %) and for SIGKILL to take effect.
+// The rest of L is the margin for clock rates (5 %) and for SIGKILL to take effect.
 constexpr Duration LeaseShare(Duration length) { return length / 10 * 8; }
 
 constexpr Duration PingInterval(Duration length) {

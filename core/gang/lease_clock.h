@@ -1,8 +1,8 @@
-// LeaseClock: the coordinator's heartbeats and what their answers are worth: the gang's lease, and
-// how long each machine has been silent. Pure: time comes in with each call.
+// LeaseClock: computes the gang's lease, and the silence of each machine, from the answers to the
+// coordinator's heartbeats. Pure: time comes in with each call.
 //
-// The lease is bounded by the member that has been silent for longest, counted from when the PING
-// was sent that it answered last (lease.h).
+// The member with the longest silence limits the lease. Silence counts from the sending of the last
+// PING that the member answered (lease.h).
 #ifndef LOCKSTEP_CORE_GANG_LEASE_CLOCK_H_
 #define LOCKSTEP_CORE_GANG_LEASE_CLOCK_H_
 
@@ -18,14 +18,14 @@ namespace lockstep::core {
 
 class LeaseClock {
  public:
-  // What one machine's present agent has answered.
+  // The answers of one machine's present agent.
   struct Pulse {
     Time answered_sent = Time::min();  // stamp of the last PING answered
     Time answered_at = Time::min();    // when that answer came, or its HELLO
     Generation answered_generation;
-    bool has_echo = false;    // it has answered at all
+    bool has_echo = false;    // it has answered at least once
     Time echo{};              // its clock then
-    Duration clock_offset{};  // its clock less ours, from the quickest recent answer
+    Duration clock_offset{};  // its clock minus this one, from the quickest recent answer
     Duration clock_uncertainty = Duration::max();
     Time clock_measured = Time::min();
   };
@@ -33,37 +33,39 @@ class LeaseClock {
   // `length` is L, machineLostAfter.
   LeaseClock(uint32_t machines, Duration length, Time born);
 
-  // Whose silence ends the lease: all machines, at first.
+  // The machines whose silence ends the lease. At first: all.
   void Count(const Members& members) { members_ = members; }
 
   // ---- what happens ----
   void OnHello(Time now, uint32_t machine);
-  // False: an answer to no PING of ours, or older than one that came.
+  // False: the answer matches no PING of this clock, or is older than one that came.
   bool OnPong(Time now, uint32_t machine, const Pong& pong);
-  // Another agent stands in for the machine: it has answered nothing.
+  // Another agent stands in for the machine; it has not answered yet.
   void Reset(uint32_t machine) { pulses_[machine] = Pulse(); }
-  // A lower L than before counts for losses once every lease under the old one is out.
+  // A lower L than before counts for losses once every lease under the old L has ended.
   void SetLength(Time now, Duration length);
-  // Called at each step: whoever was stopped itself heard nobody, and judges fresh answers only.
+  // Call at each step. A coordinator that was stopped heard no answers, so it judges fresh ones
+  // only.
   void OnStep(Time now);
   // All members are pinged.
   void OnPinged(Time now);
 
   // ---- what is sent ----
-  // Of a PING or a START that is sent now; no two are the same.
+  // The stamp of a PING or START that is sent now; stamps are unique.
   Time Stamp(Time now);
   LeaseGrant Grant(Time stamp, uint32_t machine) const;
   Time ping_due() const { return ping_due_; }
 
-  // ---- what it is worth ----
+  // ---- the result ----
   const Pulse& of(uint32_t machine) const { return pulses_[machine]; }
   bool Live(Time now) const;
-  // Half of it at least is left: an announcement carries the first lease of its generation.
+  // Whether at least half of the lease is left: an announcement carries the first lease of its
+  // generation.
   bool MayBegin(Time now) const;
-  // A machine that is silent for so long is lost.
+  // A machine that is silent this long is lost.
   Duration LossLength(Time now) const;
-  // Since when the machine's present agent may be silent: the sending of the PING that it answered
-  // last; without an answer its HELLO, or our birth.
+  // The start of the silence of the machine's present agent: the sending of the PING that it
+  // answered last. Without an answer: its HELLO, or the start of this clock.
   Time SilentSince(uint32_t machine) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace lockstep::core {
 namespace {
 
-// Six digits, which is as exact as anybody reads them.
+// Six digits are exact enough for readers.
 double Short(double value) {
   if (!std::isfinite(value) || value == 0) return 0;
   const double scale = std::pow(10, 5 - std::floor(std::log10(std::abs(value))));
@@ -19,7 +19,7 @@ double WaitOf(const RankProgress& rank) {
   return rank.waits > 0 ? rank.waited / static_cast<double>(rank.waits) : 0;
 }
 
-// Of the ranks from `first` to `last` that are of one machine.
+// The values of one machine's ranks, from `first` to `last`.
 template <typename Iterator>
 void AddRow(MachineProgress& all, uint32_t machine, Iterator first, Iterator last) {
   const RankProgress* slowest = &first->second;  // those that wait least are waited for

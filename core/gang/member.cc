@@ -188,7 +188,8 @@ MemberActions Member::OnLooked(Time now, Generation generation,
   return Take();
 }
 
-// Nobody is told by itself: the death that it comes before is, or the end of the generation.
+// It is not reported by itself, but with the death that follows it or with the end of the
+// generation.
 MemberActions Member::OnPlace(Time now, Whereabouts whereabouts) {
   Begin(now);
   const bool ours = whereabouts.rank / config_.processes == first_rank() / config_.processes;
@@ -464,7 +465,7 @@ void Member::Handle(Time now, const Start& message) {
 void Member::Handle(Time now, const Stop& message) {
   if (message.generation < report_.generation) return;
   if (message.generation > report_.generation) {
-    // Its START never came here, and cannot any more.
+    // Its START never came here and can no longer come.
     if (HasRanks()) {
       refused_ = message.generation;
       return StopRanks(now, now);
@@ -667,8 +668,8 @@ void Member::SendReport() {
 
 void Member::Send(Message message) { actions_.emplace_back(SendToCoordinator{std::move(message)}); }
 
-// What an earlier generation committed beyond the checkpoint that this one began from is outside of
-// its line: no later one may find it whole.
+// Commits of an earlier generation after the checkpoint that this one began from are outside of its
+// line, so no later generation may find them complete.
 void Member::DropLaterThanStart() {
   if (!Holds(Rule::kStartDropsLaterMemory)) return;
   Drop([this](const MemoryPart& part) {

@@ -1,6 +1,6 @@
 // Member: one machine's side of the gang, as a pure state machine. An event and the time go in;
-// actions come out, to be carried out in order. It owns no socket, process or timer: the agent
-// (worker/agent) carries its actions out on a real machine, tests/sim in virtual time.
+// actions come out, to be carried out in order. It owns no socket, process or timer. The agent
+// (worker/agent) carries out its actions on a real machine, tests/sim in virtual time.
 //
 // Life of a generation: START -> Spawn -> OnSpawned -> running -> deaths are reported at once ->
 // STOP -> StopProcesses -> OnAllDead -> the report says Stopped. A connection may be lost at any
@@ -8,10 +8,10 @@
 //
 // Invariants:
 //  - ranks live only while the lease does; the lease is read before anything else at every event
-//  - no lease outlives a standstill of the machine's clock that OnStoodStill tells of
-//  - no generation is started at or below one that was seen
-//  - a process lives on into another generation only if it has said that it left the last
-//  - no coordinator below the highest machine-0 attempt known is obeyed
+//  - no lease outlives a standstill of the machine's clock that OnStoodStill reports
+//  - no generation starts at or below one that this member knows
+//  - a process survives into another generation only if it has reported that it left the last
+//  - the member obeys no coordinator below the highest known attempt of machine 0
 //  - exit codes 0, 70, 77 and 78 follow a VERDICT only
 #ifndef LOCKSTEP_CORE_GANG_MEMBER_H_
 #define LOCKSTEP_CORE_GANG_MEMBER_H_
@@ -35,14 +35,14 @@ struct MemberConfig {
   uint32_t attempt = 1;
   uint32_t machines = 1;
   uint32_t processes = 1;
-  uint32_t machine0_attempt = 1;  // the highest when this agent was made
+  uint32_t machine0_attempt = 1;  // the highest known when this agent was made
   bool predecessor_dead = true;
-  std::string address = {};  // an IP, where other machines reach this one's ranks
+  std::string address = {};  // the IP at which other machines reach this machine's ranks
   std::string memory_address =
-      {};  // IP:PORT where its checkpoints in memory are got; "": it keeps none
-  // Ranks of the job on whose exit 0 its success hangs, where it isn't all of them.
+      {};  // IP:PORT that serves its checkpoints in memory; "": it keeps none
+  // The ranks that decide the job's success by exit 0, if not all do.
   std::vector<uint32_t> deciders = {};
-  // Ranks whose death is no matter of the others': they are started again alone.
+  // Ranks that are restarted alone when they die.
   std::vector<uint32_t> alone = {};
   // Whether hangTimeout counts steps that are read from the ranks' output.
   bool output_counts = false;
@@ -58,17 +58,18 @@ struct Disconnect {
   std::string reason;
   bool final = false;
 };
-// Bind and exec the ranks; answer with OnSpawned, or with OnProcessDied for each that failed.
-// `lease_end` is in force from the first process on. Those of `kept` live, and are told.
+// Bind and exec the ranks; answer with OnSpawned, or with OnProcessDied for each failed rank.
+// `lease_end` is in force from the first process on. Ranks in `kept` are alive, and are told about
+// the new generation.
 struct Spawn {
   Start start;
   Time lease_end{};
   std::vector<uint32_t> kept = {};
 };
 // SIGTERM to every process group and SIGKILL at `kill_at`; SIGKILL at once if that is not in the
-// future. Then sweep, and answer with OnAllDead. May come again with an earlier `kill_at`, or fewer
-// `spared`: ranks that are neither signalled nor waited for, with what descends from them. They are
-// told, once, that their generation has ended; OnLeft follows of each that has left it.
+// future. Then sweep, and answer with OnAllDead. May come again with an earlier `kill_at` or fewer
+// `spared`. The agent neither signals nor awaits spared ranks and their descendants. It tells them
+// once that their generation has ended; OnLeft follows for each rank that has left it.
 struct StopProcesses {
   Generation generation;
   Time kill_at{};
@@ -81,7 +82,7 @@ struct CollectEvidence {
   Time until{};
   bool look = false;
 };
-// The guard process reads it from shared memory. Never moves back within a generation.
+// The guard process reads it from shared memory. It never moves back within a generation.
 struct SetLease {
   Time end{};
 };
@@ -91,7 +92,7 @@ struct AnswerCommit {
   uint32_t number = 0;
   std::string reason;
 };
-// Get the part, and answer with OnPartHeld or OnFetchFailed.
+// Fetch the part, and answer with OnPartHeld or OnFetchFailed.
 struct FetchPart {
   Fetch fetch;
 };
@@ -110,14 +111,14 @@ struct MeasureMachine {
 struct RunCommand {
   Run run;
 };
-// What was asked for by OnRun has ended.
+// The command of OnRun has ended.
 struct AnswerRun {
   uint64_t id = 0;  // as given to OnRun
   uint32_t exit_code = 0;
   std::string problem;
 };
-// What all machines' ranks put before the fence that OnFence told of; the ranks go on with the
-// last.
+// The entries of all machines' ranks before the fence of OnFence. The ranks continue after the last
+// part.
 struct DeliverFence {
   Generation generation;
   std::vector<TableEntry> entries;
@@ -127,15 +128,15 @@ struct DeliverFence {
 struct ProbePorts {
   TryPorts ports;
 };
-// Start the rank again, of a generation that runs, as it was started at first, unless the lease has
-// ended by then; nothing of its last process is alive before. Answer with OnProcessDied where it
-// can't be.
+// Restart one rank of the running generation as it was started at first, unless the lease has
+// ended. No descendant of its last process may be alive. If the rank cannot be started, answer with
+// OnProcessDied.
 struct SpawnAgain {
   Generation generation;
   uint32_t rank = 0;
   Time lease_end{};
 };
-// Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
+// Exit with this code once all sent bytes have gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
   std::optional<Verdict> verdict;
@@ -155,59 +156,61 @@ class Member {
  public:
   explicit Member(MemberConfig config);
 
-  // ---- events; each returns what to do now ----
+  // ---- events; each returns the actions to carry out now ----
   MemberActions OnConnected(Time now);
   MemberActions OnDisconnected(Time now);
   MemberActions OnMessage(Time now, const Message& message);
   MemberActions OnSpawned(Time now, Generation generation, bool warm = false);
-  // How its ranks are bound; `reason` says why it is less than was asked.
+  // How its ranks are bound; `reason` explains a binding that is less than requested.
   MemberActions OnBound(Time now, Generation generation, Binding binding, std::string reason);
   MemberActions OnParked(Time now, Generation generation, Parked parked);
   // A process ended with other than exit code 0, could not be started, or hangs.
   MemberActions OnProcessDied(Time now, Generation generation, Failure death);
-  // A process exited 0.
-  // It exited 0. `by_itself`: before it was signalled, though that may be heard of later.
+  // A process exited with 0. `by_itself`: before it was signalled, even if this is reported later.
   MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank, bool by_itself);
-  // Nothing that descends from this generation is alive any more, but what StopProcesses spared.
+  // No process of this generation or its descendants is alive, except those that StopProcesses
+  // spared.
   MemberActions OnAllDead(Time now, Generation generation);
-  // A rank says that its process can take part in the generation after this one; or, with `can`
-  // false, whoever said so is gone.
+  // A rank reports that its process can take part in the next generation. `can` false: the process
+  // that reported so is gone.
   MemberActions OnRejoins(Time now, Generation generation, uint32_t rank, bool can);
-  // A rank that was spared says that nothing of it acts in this generation any more.
+  // A spared rank reports that it no longer acts in this generation.
   MemberActions OnLeft(Time now, Generation generation, uint32_t rank);
-  // 30 s after SIGKILL something still is.
+  // 30 s after SIGKILL a process is still alive.
   MemberActions OnUnkillable(Time now, Generation generation);
   // What CollectEvidence of a LOOK found.
   MemberActions OnLooked(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
-  // What CollectEvidence found.
+  // The result of CollectEvidence.
   MemberActions OnEvidence(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
-  // Where a rank says that it stood when it lost its peers, or waited for them too long.
+  // The place that a rank reports when it lost its peers, or waited for them too long.
   MemberActions OnPlace(Time now, Whereabouts whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
-  // What its ranks use, now and then.
+  // Resource usage of its ranks, from time to time.
   MemberActions OnUsage(Time now, const Usage& usage, const RankActivity& activity = {});
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);
-  // Likewise, of this machine's part of a checkpoint in memory. `problem`: why it can't be kept.
+  // The same for this machine's part of a checkpoint in memory. `problem`: why the part cannot be
+  // kept.
   MemberActions OnMemoryCommit(Time now, uint64_t id, std::string name, std::string problem);
-  // The part lies in this machine's memory, whole.
+  // The whole part is in this machine's memory.
   MemberActions OnPartHeld(Time now, MemoryPart part);
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
   MemberActions OnPersisted(Time now, Persisted persisted);
   MemberActions OnMeasured(Time now, Measured measured);
-  // A process of machine 0's `generation` wants this run on another machine; `id`, of which there
-  // is one only, comes back in AnswerRun.
+  // A process of `generation` on machine 0 wants this command run on another machine. The unique
+  // `id` comes back in AnswerRun.
   MemberActions OnRun(Time now, Run run);
   MemberActions OnRan(Time now, Ran ran);
-  // All its ranks wait in a fence, and have put these since the last; DeliverFence follows.
+  // All its ranks wait in a fence and have put these entries since the last one; DeliverFence
+  // follows.
   MemberActions OnFence(Time now, Generation generation, std::vector<TableEntry> entries);
   MemberActions OnPortsTried(Time now, PortsTried tried);
-  // SIGTERM to the agent: stop the gang, then leave with 143.
+  // SIGTERM to the agent: stop the gang, then exit with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
   MemberActions OnGuardKilled(Time now);
-  // The machine stood still for so long while its clock did (Standstill); told before what else
-  // happens now. What leases were measured by is wrong by as much.
+  // The machine and its clock stood still for this long (Standstill), so measured leases are wrong
+  // by as much. Call this before other events of the same moment.
   MemberActions OnStoodStill(Time now, Duration duration);
   MemberActions OnTimer(Time now);
 
@@ -218,7 +221,7 @@ class Member {
   MemberPhase phase() const { return report_.phase; }
   const Report& report() const { return report_; }
   Generation generation() const { return report_.generation; }
-  // Of this machine, in this generation.
+  // The phase of this machine in this generation.
   uint32_t first_rank() const { return start_.PlaceOf(config_.machine) * config_.processes; }
   bool connected() const { return connected_; }
   bool welcomed() const { return welcomed_; }
@@ -228,7 +231,7 @@ class Member {
   bool keeping() const { return rejoin_.keeping; }
   Time lease_end() const { return lease_.end; }
   uint32_t machine0_attempt() const { return machine0_attempt_; }
-  // Since a PING last came in; what this member knows of machine 0's silence.
+  // Time since the last PING: this member's view of machine 0's silence.
   Duration coordinator_silence(Time now) const;
   const MemberConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
@@ -322,22 +325,22 @@ class Member {
   void CheckLease(Time now);
   void CheckHangs(Time now);
   bool IsAlone(const Failure& death) const;
-  // Of all ranks on this machine on whose exit 0 the job's success hangs.
+  // All ranks on this machine that decide the job's success have exited with 0.
   bool Decided() const;
-  // It got SIGTERM, and no rank keeps it here.
+  // The agent got SIGTERM, and no rank keeps it alive.
   bool Stays() const;
   void CheckDrain(Time now);
   void CheckAbsence(Time now);
   void CheckSilence(Time now);
   void AcceptGrant(const LeaseGrant& grant);
   Time EndOf(const LeaseGrant& grant) const;
-  // False, and the connection is closed, if that coordinator is not to be obeyed.
+  // False, and closes the connection, if the member must not obey that coordinator.
   bool Obey(Time now, uint32_t machine0_attempt);
   void MarkLeaseExpired(Time at);
-  // `keep`: ranks that can take part in the next generation live on.
+  // `keep`: ranks that can take part in the next generation stay alive.
   void StopRanks(Time now, Time kill_at, bool keep = false);
   void EndStop(Time kill_at);
-  // Of those that are spared, all but `rank` still are.
+  // `rank` is no longer spared; the others still are.
   void SpareNoMore(uint32_t rank);
   void EndKeeping(Time now);
   void CheckStopped(Time now);

@@ -1,5 +1,5 @@
-// What a member does for those that its processes talk to: a launcher that runs something on other
-// machines, fences, and the ports that processes are to listen on.
+// A member's services for its processes: commands of a launcher on other machines, fences, and the
+// ports that processes listen on.
 #include <algorithm>
 #include <utility>
 
@@ -60,7 +60,7 @@ MemberActions Member::OnPortsTried(Time now, PortsTried tried) {
   return Take();
 }
 
-// What is asked for again, around a new connection, is not run again.
+// A command that is sent again after a new connection does not run again.
 void Member::Handle(Time, const Run& message) {
   const auto refuse = [&](std::string why) {
     Send(Ran{message.generation, message.id, config_.machine, kExitNeverBegan, std::move(why)});

@@ -88,14 +88,14 @@ void Member::SpareNoMore(uint32_t rank) {
   if (rejoin_.ranks.erase(rank) > 0 && rejoin_.keeping) EndStop(stopping_.kill_at);
 }
 
-// Who has not left in time is killed, as any other.
+// A spared rank that has not left in time is killed, like any other.
 void Member::EndKeeping(Time now) {
   rejoin_.until = kNever;
   if (!Holds(Rule::kKeptHaveLeft)) return;
   if (std::exchange(rejoin_.ranks, rejoin_.left) != rejoin_.left) EndStop(now);
 }
 
-// What is not spared is killed at once, or when its grace period is over.
+// Ranks that are not spared are killed at once, or when their grace period is over.
 void Member::EndStop(Time kill_at) {
   report_.phase = MemberPhase::kStopping;
   report_.kept.clear();

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxString = 16 * 1024;
 static_assert(kMaxString >= kMaxRunCommand);
 constexpr size_t kMaxList = Members::kMost;
-// No clock and no duration is beyond 36 years: so the sum of any few is one, too.
+// No clock and no duration exceeds 36 years, so the sum of a few is valid too.
 constexpr Duration kMaxTime{int64_t{1} << 60};
 
 class Writer {

@@ -1,4 +1,4 @@
-// What agents say to the coordinator and hear from it, and its form on the wire
+// The messages between agents and the coordinator, and their form on the wire
 // (docs/reference/protocol.md). The structs are plain values; Encode and Decode are pure.
 #ifndef LOCKSTEP_CORE_GANG_MESSAGES_H_
 #define LOCKSTEP_CORE_GANG_MESSAGES_H_
@@ -26,7 +26,7 @@
 
 namespace lockstep::core {
 
-// Where a member stands in its latest generation.
+// A member's phase in its latest generation.
 enum class MemberPhase : uint8_t {
   kJoining,   // not yet welcomed by a coordinator; no ranks
   kIdle,      // welcomed; no generation seen yet
@@ -51,7 +51,8 @@ inline constexpr int kMemberPhaseCount = static_cast<int>(kEnumNames<MemberPhase
 // Whether a process of the generation may be alive in this phase.
 bool MayHaveLiveRanks(MemberPhase phase);
 
-// How the processes of a machine are bound, read back from the kernel: as the least bound of them.
+// How the processes of a machine are bound, read back from the kernel: the binding of the least
+// bound process.
 enum class Binding : uint8_t {
   kUnknown,  // nothing runs, or nothing was asked for
   kNone,     // they run where they like
@@ -63,7 +64,7 @@ enum class Binding : uint8_t {
   kInterleave,
   kMap,
 };
-// Whether the processes are bound as was asked.
+// Whether the processes are bound as requested.
 constexpr bool IsAsAsked(Binding binding) { return binding >= Binding::kNode; }
 template <>
 inline constexpr auto kEnumNames<Binding> =
@@ -85,8 +86,8 @@ inline constexpr size_t kMaxDownInReport = 16;
 inline constexpr size_t kMaxPlace = 120;               // bytes
 inline constexpr size_t kMaxWhereaboutsInReport = 64;  // ranks of one machine
 
-// Where a rank of a generation that hangs was found: "load_batch (train.py:30)"; or where it says
-// that it stood when it lost its peers: "allreduce 17 "bucket 3" of 4096 bytes".
+// The place of a rank in a generation that hangs: "load_batch (train.py:30)"; or the place that a
+// rank reports when it lost its peers: "allreduce 17 "bucket 3" of 4096 bytes".
 struct Whereabouts {
   uint32_t rank = 0;
   std::string place;
@@ -94,17 +95,16 @@ struct Whereabouts {
   friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
 };
 
-// A machine's interpreters that wait to be its next ranks (docs/guides/prestart.md).
+// A machine's parked interpreters, which become its next ranks (docs/guides/prestart.md).
 struct Parked {
   uint32_t ready = 0;
   std::string why_not;  // why they are fewer than its ranks; at most kMaxParkedReason bytes
-  Duration saved{};     // CPU time of imports that its ranks of this generation found done, of the
-                        // rank with the most
+  Duration saved{};     // most CPU time of imports that parking saved one rank of this generation
 
   friend bool operator==(const Parked&, const Parked&) = default;
 };
 
-// A member's whole state in its latest generation; saying it twice does no harm.
+// A member's whole state in its latest generation. Sending it twice does no harm.
 struct Report {
   Report() = default;
   Report(Generation g, MemberPhase p) : generation(g), phase(p) {}
@@ -113,32 +113,33 @@ struct Report {
   MemberPhase phase = MemberPhase::kJoining;
   bool lease_expired = false;  // the generation ended here because its lease ran out
   Time lease_expired_at{};     // on the machine's own clock
-  int64_t first_step = 0;      // the first that some rank reported; 0: none yet
-  int64_t last_step = 0;       // the furthest, when this was said
-  bool unkillable = false;     // a process outlived SIGKILL by 30 s
+  int64_t first_step = 0;      // the first reported by any rank; 0: none yet
+  int64_t last_step = 0;       // the furthest at the time of this report
+  bool unkillable = false;     // a process is alive 30 s after SIGKILL
   Binding binding = Binding::kUnknown;
-  std::string binding_reason;  // why it is less than asked; at most kMaxBindingReason bytes
-  // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
+  std::string binding_reason;  // why it is less than requested; at most kMaxBindingReason bytes
+  // Deaths of processes, and hangs: the earliest, at most kMaxDeathsInReport. An exit 0 is not a
+  // death.
   std::vector<Failure> deaths;
-  // As ranks say it that lost their peers, or as evidence shows them, where a STOP asked for it.
+  // From ranks that lost their peers, or from evidence if a STOP asked for it.
   std::vector<Whereabouts> whereabouts;
-  bool warm = false;  // who was started came of a parked interpreter; said once they run
-  Duration loaded{};  // what the slowest rank says that it loaded the checkpoint for
+  bool warm = false;  // all started ranks came from parked interpreters; set once they run
+  Duration loaded{};  // longest time of a rank for loading the checkpoint
   Parked parked;
-  bool finished = false;  // every rank exited 0 and was not asked to; a STOP that comes later, or
-                          // was on its way, changes nothing
-  bool decided = false;   // likewise, of those ranks on whose exits the job's success hangs
-  // The last deaths of ranks that wait to be started again alone; a rank is here once.
+  // every rank exited with 0 by itself; a later or concurrent STOP changes nothing
+  bool finished = false;
+  bool decided = false;  // the same for the ranks that decide the job's success
+  // The last deaths of ranks that wait to be restarted alone, each rank once.
   std::vector<Failure> down;
-  // Ranks whose processes are not started anew: in kStopped those that wait for the next
-  // generation, from kStarting on those that came from the one before.
+  // Ranks whose processes survive: in kStopped those that wait for the next generation, from
+  // kStarting on those that came from the previous one.
   std::vector<uint32_t> kept;
 
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-// A commit, in memory or on disk: the `number`th of `generation`. Of two in one line the greater is
-// further.
+// A commit, in memory or on disk: the `number`th of `generation`. The greater of two in one line is
+// the later one.
 struct CheckpointId {
   Generation generation;
   uint32_t number = 0;  // from 1
@@ -146,17 +147,16 @@ struct CheckpointId {
   friend auto operator<=>(const CheckpointId&, const CheckpointId&) = default;
 };
 
-// What one machine committed of a checkpoint in memory; a copy of it elsewhere is the same part.
+// One machine's part of a checkpoint in memory. A copy on another machine is the same part.
 struct MemoryPart {
   CheckpointId id;
-  uint32_t machine = 0;  // that committed it
+  uint32_t machine = 0;  // the machine the machine the machine that committed it
   std::string name;
   friend auto operator<=>(const MemoryPart&, const MemoryPart&) = default;
 };
 
-// Each message names itself and who receives it. Member::OnMessage and Coordinator::OnMessage do
-// not compile unless they handle every message that they receive, and close the connection on
-// others.
+// Each message has its name and its receiver. Member::OnMessage and Coordinator::OnMessage do not
+// compile unless they handle every message that they receive, and close the connection on others.
 enum class Receiver : uint8_t { kCoordinator, kMember, kBoth };
 struct MessageKind {
   const char* name;
@@ -170,14 +170,14 @@ struct Hello {
   std::string job_uid;
   uint32_t machine = 0;
   uint32_t attempt = 0;
-  uint32_t machines = 0;  // the job's shape: agents of another shape are refused
+  uint32_t machines = 0;  // the job's shape: agents with another shape are refused
   uint32_t processes = 0;
-  uint32_t machine0_attempt = 0;  // the highest this agent knows of
-  bool predecessor_dead = false;  // the operator saw the attempt before this one dead, or it is
-                                  // the first
-  bool draining = false;          // got SIGTERM: will not take part in another generation
-  Duration silence{};             // since it last answered any coordinator's PING
-  Duration lease_length{};        // the largest L under which that coordinator granted a lease
+  uint32_t machine0_attempt = 0;  // the highest that this agent knows
+  // the operator knows that the previous attempt is dead, or there is none
+  bool predecessor_dead = false;
+  bool draining = false;    // it got SIGTERM and takes part in no further generation
+  Duration silence{};       // time since its last answer to any coordinator's PING
+  Duration lease_length{};  // the largest L under which that coordinator granted a lease
   Time now{};
   Counters counters;
   Report report;
@@ -186,7 +186,7 @@ struct Hello {
 
 struct Pong {
   static constexpr MessageKind kKind{"PONG", Receiver::kCoordinator};
-  Time ping_sent{};  // of the PING answered
+  Time ping_sent{};  // stamp of the answered PING
   Time now{};        // the member's clock
   Generation generation;
   MemberPhase phase = MemberPhase::kJoining;
@@ -208,18 +208,18 @@ struct CommitRequest {
   uint64_t id = 0;  // chosen by the member
   Generation generation;
   bool memory = false;       // this machine's part of a checkpoint in memory
-  std::string name = {};     // of that, the same on all machines
-  std::string problem = {};  // why this machine can't keep its part; "": it can
+  std::string name = {};     // name of that checkpoint, the same on all machines
+  std::string problem = {};  // why this machine cannot keep its part; "": it can
 };
 
-// What a program calls a figure of its own, such as an accuracy, and its last value.
+// A figure under a name of the program, such as an accuracy, with its last value.
 struct NamedFigure {
   std::string name;
   double value = 0;
 
   friend bool operator==(const NamedFigure&, const NamedFigure&) = default;
 };
-// Of one machine: its first names. 64 ranks with as much fit a message.
+// Most named figures of one machine: its first ones. 64 ranks with that many fit a message.
 inline constexpr size_t kMaxNamedFigures = 8;
 inline constexpr size_t kMaxFigureName = 64;  // bytes
 
@@ -238,20 +238,21 @@ inline constexpr auto kEnumNames<StepSource> =
 struct RankProgress {
   uint32_t rank = 0;
   int64_t step = 0;
-  int64_t total_steps = 0;                                 // 0: not said
-  double loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not said
+  int64_t total_steps = 0;                                 // 0: not reported
+  double loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not reported
   double tokens_per_second = 0;
-  int64_t waits = 0;     // steps, of this generation, of which it said how long it waited in its
-  double waited = 0;     // collectives; seconds, of all of them
-  double throttled = 0;  // seconds in which its machine's threads stood still for their CPU limit
-  double teraflops = 0;  // TFLOP/s; 0: not said
-  double mfu = 0;        // share of its hardware's peak; 0: not said
-  double scaling = 0;    // scaling efficiency: its speed, against that alone; 0: not said
-  int32_t gpu = -1;      // its machine's number of its GPU; -1: not said
+  int64_t waits = 0;     // steps of this generation with a reported wait in
+  double waited = 0;     // collectives; sum of these waits in seconds
+  double throttled = 0;  // seconds in which the CPU limit stopped its machine's threads
+  double teraflops = 0;  // TFLOP/s; 0: not reported
+  double mfu = 0;        // share of its hardware's peak; 0: not reported
+  // scaling efficiency: its speed, divided by that of a rank alone; 0: not reported
+  double scaling = 0;
+  int32_t gpu = -1;  // index of its GPU on its machine; -1: not reported
   GpuClock gpu_clock{};
   std::vector<NamedFigure> figures{};  // in the order of their names
   StepSource source = StepSource::kReports;
-  double loaded = 0;  // seconds; of the machine's Report, and told with that alone
+  double loaded = 0;  // seconds; only in the machine's Report
 };
 
 struct Progress {
@@ -265,47 +266,47 @@ struct VerdictAck {
   Generation generation;
 };
 
-// All that this machine holds of checkpoints in memory.
+// All parts of checkpoints in memory that this machine holds.
 struct Memory {
   static constexpr MessageKind kKind{"MEMORY", Receiver::kCoordinator};
-  std::string address;  // IP:PORT, where others get it from
+  std::string address;  // IP:PORT that serves them to others
   std::vector<MemoryPart> parts;
 };
 
-// It could not be got; whoever asked says where else it is.
+// The part could not be fetched; the coordinator names another holder.
 struct FetchFailed {
   static constexpr MessageKind kKind{"FETCH_FAILED", Receiver::kCoordinator};
   MemoryPart part;
   std::string reason;
 };
 
-// What PERSIST asked for is done, unless `error` says why not.
+// PERSIST is done; `error`: why not.
 struct Persisted {
   static constexpr MessageKind kKind{"PERSISTED", Receiver::kCoordinator};
   CheckpointId id;
   std::string error;
-  CheckpointId to = {};                 // as PERSIST said
-  std::vector<uint32_t> machines = {};  // likewise
+  CheckpointId to = {};                 // as in PERSIST
+  std::vector<uint32_t> machines = {};  // the same
 };
 
-// What MEASURE asked for, as far as it could be had.
+// The results of MEASURE, as far as available.
 struct Measured {
   static constexpr MessageKind kKind{"MEASURED", Receiver::kCoordinator};
-  uint64_t id = 0;                    // as MEASURE said
-  bool linked = false;                // likewise
-  Figures figures;                    // of the machine alone
-  std::string address;                // IP:PORT where its partners find it; "": nowhere
-  std::string token;                  // what they say there
-  std::vector<double> rates;          // of `linked`: GB/s, by partner; 0: it could not be reached
+  uint64_t id = 0;                    // as in MEASURE
+  bool linked = false;                // the same
+  Figures figures;                    // figures of the machine by itself
+  std::string address;                // IP:PORT for its partners; "": none
+  std::string token;                  // the token that partners must send
+  std::vector<double> rates;          // with `linked`: GB/s, by partner; 0: not reached
   std::vector<GpuFigures> gpus = {};  // at most kMaxGpus
 };
 
-// What TRY_PORTS asked.
+// The answer to TRY_PORTS.
 struct PortsTried {
   static constexpr MessageKind kKind{"PORTS_TRIED", Receiver::kCoordinator};
   Generation generation;
-  uint32_t first = 0;  // as TRY_PORTS said
-  uint32_t taken = 0;  // the first of them on which something listens here; 0: all are free
+  uint32_t first = 0;  // as in TRY_PORTS
+  uint32_t taken = 0;  // the first of these ports that is in use here; 0: all are free
 };
 
 // ---- coordinator to member ----
@@ -341,7 +342,7 @@ struct Refused {
 struct LeaseGrant {
   bool present = false;  // false until the member has answered a first PING
   Time echo{};           // the member's time in its last PONG
-  Duration age{};        // since the sending of the oldest of the last PINGs answered, over all
+  Duration age{};        // time since the oldest of all members' last answered PINGs was sent
   Duration length{};     // L
 };
 
@@ -352,7 +353,7 @@ struct Ping {
   LeaseGrant lease;
 };
 
-// Where a machine's processes may listen: process l at this address, on port `first` + l.
+// The ports of a machine's processes: process l listens at this address on port `first` + l.
 struct MachinePorts {
   std::string address;  // an IP
   uint32_t first = 0;
@@ -364,16 +365,17 @@ struct Start {
   Generation generation;
   std::string master_address;  // an IP
   uint32_t master_port = 0;
-  std::string resume;     // the checkpoint to resume from; "" none
+  std::string resume;     // the checkpoint to resume from; "": none
   uint32_t restarts = 0;  // global: generations before this one
   Duration hang_timeout{};
   Counters counters;
   LeaseGrant lease;
-  CheckpointId memory;  // resume from this one, of which every machine has its part; none: `resume`
-  std::vector<MachinePorts> ports;  // by machine; empty where no framework asks for them
-  Members members = {};             // whom it is made of; empty: all machines
+  // resume from this checkpoint in memory, of which every machine has its part; none: `resume`
+  CheckpointId memory;
+  std::vector<MachinePorts> ports;  // by machine; empty if no framework needs them
+  Members members = {};             // its members; empty: all machines
 
-  // Where this machine stands among them: the ranks of place p are p x processes and those after.
+  // This machine's place among the members: the first rank of place p is p x processes.
   uint32_t PlaceOf(uint32_t machine) const {
     return members.empty() ? machine : members.PlaceOf(machine);
   }
@@ -384,37 +386,37 @@ struct Stop {
   Generation generation;
   StopReason reason = StopReason::kFailure;
   Duration grace{};     // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
-  Duration evidence{};  // before that: how long may be looked where the ranks are; 0: not at all
-  bool keep = false;    // ranks that can take part in the next generation may live on
+  Duration evidence{};  // before that: time limit for collecting stacks of the ranks; 0: none
+  bool keep = false;    // ranks that can take part in the next generation may stay alive
 };
 
 struct CommitReply {
   static constexpr MessageKind kKind{"COMMIT_REPLY", Receiver::kMember};
   uint64_t id = 0;
   bool granted = false;
-  uint32_t number = 0;  // of this commit in its generation, from 1
-  std::string reason;   // when not granted
+  uint32_t number = 0;  // number number number of this commit in its generation, from 1
+  std::string reason;   // if not granted
 };
 
 struct Verdict {
   static constexpr MessageKind kKind{"VERDICT", Receiver::kMember};
   Generation generation;
   uint32_t exit_code = 0;  // 0, 70, 77 or 78
-  Failure failure;         // of a success the last one that was overcome, or cause kNone
+  Failure failure;         // for a success the last failure before it, or cause kNone
   std::string reason;
   // The last generations that have ended, as LastEnded gives them, since machine 0's agent was
   // born. The operator may not have asked while they ran.
   std::vector<GenerationRecord> ended = {};
 };
 
-// Get this part from the agent at that address, and hold it.
+// Fetch this part from the agent at that address, and hold it.
 struct Fetch {
   static constexpr MessageKind kKind{"FETCH", Receiver::kMember};
   MemoryPart part;
   std::string address;
 };
 
-// All that is older than the last of these, and none of them, is dropped.
+// Drop every part that is older than the last of these and not one of them.
 struct Keep {
   static constexpr MessageKind kKind{"KEEP", Receiver::kMember};
   std::vector<CheckpointId> ids;
@@ -431,10 +433,10 @@ struct Persist {
   friend bool operator==(const Persist&, const Persist&) = default;
 };
 
-// Whoever got SIGTERM and stayed for what it holds may leave.
+// A member that got SIGTERM and stayed for its checkpoints in memory may leave.
 struct Dismiss {
   static constexpr MessageKind kKind{"DISMISS", Receiver::kMember};
-  Generation generation;  // the last that was prepared
+  Generation generation;  // the last prepared generation
 };
 
 // A machine to measure a link with.
@@ -444,8 +446,8 @@ struct Partner {
   std::string token;
 };
 
-// Measure while no rank runs; MEASURED follows. First the machine alone, and be there for partners;
-// then, `linked`, the links with these, one after the other.
+// Measure while no rank runs; MEASURED follows. First the machine by itself, while it serves
+// partners; then, with `linked`, the links with these partners one by one.
 struct Measure {
   static constexpr MessageKind kKind{"MEASURE", Receiver::kMember};
   uint64_t id = 0;  // of the two steps together
@@ -454,32 +456,32 @@ struct Measure {
   std::vector<Partner> partners = {};
 };
 
-// Run this, by a shell, on that machine as a process of the generation; RAN follows. Machine 0's
-// member asks for it, and the coordinator hands it on; it is said again where it may be lost.
+// Run this command by a shell on that machine, as a process of the generation; RAN follows. Machine
+// 0's member sends it, and the coordinator forwards it. It is sent again if it may be lost.
 struct Run {
   static constexpr MessageKind kKind{"RUN", Receiver::kBoth};
   Generation generation;
-  uint64_t id = 0;  // chosen by machine 0's member, and its own in the generation
+  uint64_t id = 0;  // chosen by machine 0's member, unique in the generation
   uint32_t machine = 0;
   std::string command;  // at most kMaxRunCommand bytes
   friend bool operator==(const Run&, const Run&) = default;
 };
 inline constexpr size_t kMaxRunCommand = size_t{8} * 1024;
 
-// What RUN asked for has ended, or never began. It goes back the same way.
+// The command of RUN has ended, or never began. The answer goes back the same way.
 struct Ran {
   static constexpr MessageKind kKind{"RAN", Receiver::kBoth};
   Generation generation;
   uint64_t id = 0;
   uint32_t machine = 0;
-  uint32_t exit_code = 0;  // as a shell tells it: 128 and the signal's number; 255: it never began
-  std::string problem;     // why it never began, or its last words where it failed
+  uint32_t exit_code = 0;  // as in a shell: 128 + the signal's number; 255: it never began
+  std::string problem;     // why it never began, or its last words if it failed
   friend bool operator==(const Ran&, const Ran&) = default;
 };
-inline constexpr uint32_t kExitNeverBegan = 255;  // what ssh says then
+inline constexpr uint32_t kExitNeverBegan = 255;  // the exit code of ssh in that case
 
-// What one rank tells the others before they can talk to one another, through a service of theirs
-// (PMI).
+// An entry that one rank shares with the others through a service (PMI) before they can communicate
+// directly.
 struct TableEntry {
   std::string key;
   std::string value;
@@ -487,8 +489,8 @@ struct TableEntry {
 };
 
 // From a member: all its ranks wait in the `number`th fence of the generation, and have put these
-// since the last. To it: so do all machines', and these are everybody's. In parts, from 0, of which
-// the coordinator sends one at a time (core/gang/fence.h).
+// entries since the last one. To a member: all machines' ranks wait, and these are all entries. In
+// parts, from 0; the coordinator sends one at a time (core/gang/fence.h).
 struct Fence {
   static constexpr MessageKind kKind{"FENCE", Receiver::kBoth};
   Generation generation;
@@ -498,7 +500,7 @@ struct Fence {
   std::vector<TableEntry> entries = {};
 };
 
-// From a member: this part, too.
+// From a member: a request for this part.
 struct FenceMore {
   static constexpr MessageKind kKind{"FENCE_MORE", Receiver::kCoordinator};
   Generation generation;
@@ -506,15 +508,15 @@ struct FenceMore {
   uint32_t part = 0;
 };
 
-// Look whether these ports are free, while no rank runs; PORTS_TRIED follows.
+// Check whether these ports are free, while no rank runs; PORTS_TRIED follows.
 struct TryPorts {
   static constexpr MessageKind kKind{"TRY_PORTS", Receiver::kMember};
-  Generation generation;  // that is to have them
+  Generation generation;  // the generation that will use them
   uint32_t first = 0;
   uint32_t count = 0;
 };
 
-// Start this rank again, alone, in the generation that runs. What is told twice is done once.
+// Restart this rank alone in the running generation. A repeated message has no effect.
 struct StartAgain {
   static constexpr MessageKind kKind{"START_AGAIN", Receiver::kMember};
   Generation generation;
@@ -522,7 +524,7 @@ struct StartAgain {
   Time died{};  // the `at` of the death in the REPORT that this answers
 };
 
-// From a member, now and then.
+// From a member, from time to time.
 struct UsageMessage {
   static constexpr MessageKind kKind{"USAGE", Receiver::kCoordinator};
   Usage usage;

@@ -8,7 +8,7 @@
 namespace lockstep::core {
 namespace {
 
-// Of the codes with which an agent leaves, those that only a verdict gives.
+// The exit codes of an agent that only a verdict gives.
 bool IsVerdict(int exit_code) {
   return exit_code == kExitSuccess || exit_code == kExitFailed || exit_code == kExitHang;
 }

@@ -1,8 +1,8 @@
-// Outcome: what the end of a machine's agent says about the job. The operator and `lockstep run`
-// both decide by it, so that a job that is over is never run again. Pure.
+// Outcome: the job's outcome, derived from the end of a machine's agent. The operator and `lockstep
+// run` both use it, so that neither runs a finished job again. Pure.
 //
-// The agent's last message may be missing, because the user's program can fill the space in which
-// it lies. Three sources are asked, the fullest first:
+// The agent's last message may be missing, because the user's program can fill the file system that
+// holds it. There are three sources, the most complete first:
 //
 //   message    what the agent left behind: the verdict with all that is known of it
 //   status     the verdict that machine 0 told in its last answer to GET /status
@@ -22,15 +22,15 @@ namespace lockstep::core {
 struct AgentEnd {
   uint32_t machine = 0;
   uint32_t attempt = 0;
-  std::optional<int> exit_code = {};  // absent: a signal ended it, or its end was not seen
+  std::optional<int> exit_code = {};  // absent: a signal ended it, or its end is not known
   std::string_view message = {};      // "": it left none
 };
 
-// The verdict in machine 0's last answer; nullopt: it told none, or has been replaced since. `last`
-// may be null. `machine0_attempt` is the highest that is recorded.
+// The verdict in machine 0's last answer; nullopt: it had none, or machine 0 was replaced since.
+// `last` may be null. `machine0_attempt` is the highest recorded attempt.
 std::optional<Termination> VerdictHeard(const GangStatus* last, uint32_t machine0_attempt);
 
-// nullopt: the end says nothing about the job, and the machine is lost or has left.
+// nullopt: the end does not decide the job; the machine is lost or has left.
 std::optional<Termination> OutcomeOf(const AgentEnd& end, const GangStatus* last,
                                      uint32_t machine0_attempt);
 

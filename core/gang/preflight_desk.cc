@@ -144,7 +144,7 @@ void PreflightDesk::Finish() {
     judged_[machine].figures.link = MedianLink(std::move(links));
   }
   Judge(limits_, &judged_);
-  // Where half of them say nothing it is no machine's fault.
+  // If half of them have no figure, no machine is to blame.
   const bool silence_tells = 2 * round.silent.size() < round.asked.size();
   for (const uint32_t machine : round.joined) {
     MachineFigures& own = judged_[machine];

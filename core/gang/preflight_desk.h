@@ -1,10 +1,9 @@
-// PreflightDesk: when the gang's machines are measured and by what they are judged
-// (spec.preflight). The coordinator owns it and asks it while no rank runs. Pure.
+// PreflightDesk: decides when the gang's machines are measured, and judges their figures
+// (spec.preflight). The coordinator owns it and calls it while no rank runs. Pure.
 //
-// A round: each machine that is new measures itself (MEASURE, MEASURED), then the links that a new
-// machine has a part in are measured, of each machine one at a time; then the new ones are judged,
-// by their figures and what is kept of the others. A round that a machine drops out of is begun
-// again.
+// A round: each new machine measures itself (MEASURE, MEASURED). Then the links of new machines are
+// measured, one at a time on each machine. Then the new machines are judged by their figures and
+// the kept figures of the others. If a machine drops out, the round begins again.
 #ifndef LOCKSTEP_CORE_GANG_PREFLIGHT_DESK_H_
 #define LOCKSTEP_CORE_GANG_PREFLIGHT_DESK_H_
 
@@ -22,9 +21,9 @@
 
 namespace lockstep::core {
 
-// How long machines may take for themselves, and for the links.
+// Time limits of the measurement of machines, and of links.
 inline constexpr Duration kMeasureAlonePatience = seconds(15);
-inline constexpr Duration kMeasureGpusPatience = seconds(45);  // for themselves, with GPUs
+inline constexpr Duration kMeasureGpusPatience = seconds(45);  // of machines with GPUs
 inline constexpr Duration kMeasureLinksPatience = seconds(25);
 
 class PreflightDesk {
@@ -33,43 +32,42 @@ class PreflightDesk {
     uint32_t machine = 0;
     Measure measure;
   };
-  // Machine i's attempt, or 0: it can't be asked.
+  // Machine i's attempt; 0: it cannot be asked.
   using Attempts = std::vector<uint32_t>;
 
   PreflightDesk(PreflightLimits limits, uint32_t machines);
 
-  // Whom to ask for what now.
+  // The requests to send now, by machine.
   std::vector<Ask> Step(Time now, const Attempts& attempts);
   void OnMeasured(uint32_t machine, const Measured& measured);
-  // What was asked on its last connection may be lost.
+  // Its requests may be lost with its last connection.
   void OnJoined(uint32_t machine);
-  // Another agent stands in for it, perhaps under the same attempt.
+  // Another agent stands in for the machine, perhaps with the same attempt.
   void OnReplaced(uint32_t machine);
 
-  // Something else keeps ranks from starting, so that Step is not asked; a round that takes too
-  // long meanwhile is given up.
+  // Another obstacle keeps ranks from starting, so Step is not called. A round that takes too long
+  // meanwhile is given up.
   void OnHindered(Time now);
 
-  // Every one of these machines was measured and judged.
+  // Whether every one of these machines was measured and judged.
   bool Knows(const Attempts& attempts) const;
-  // When Step has something to do though nobody answers; kNever: it has not.
+  // When Step must run even if no machine answers; kNever: not needed.
   Time deadline() const { return round_ ? round_->deadline : kNever; }
   bool measuring() const { return round_.has_value(); }
 
-  // What was found since this was last asked: of those that are `replaced` another attempt is
-  // wanted.
+  // The slow machines found since the last call. Those that are `replaced` need another attempt.
   std::vector<SlowMachine> TakeFound() { return std::exchange(found_, {}); }
-  // Why the job can't go on: a machine that can't be replaced is below what the user set. "": it
-  // can.
+  // Why the job cannot continue: a machine that cannot be replaced is below the user's limit. "":
+  // it can.
   const std::string& failure() const { return failure_; }
-  // By machine, as last judged.
+  // The latest figures, by machine.
   const std::vector<MachineFigures>& figures() const { return judged_; }
   PreflightStatus status(const Attempts& attempts) const;
 
  private:
   struct Known {
     uint32_t attempt = 0;  // 0: not measured
-    Figures figures;       // but for the link
+    Figures figures;       // without the link
     std::vector<GpuFigures> gpus;
   };
   using Pair = std::pair<uint32_t, uint32_t>;  // the lower machine first
@@ -79,9 +77,9 @@ class PreflightDesk {
     Time deadline{};
     bool linked = false;
     Attempts attempts;
-    std::set<uint32_t> joined;  // those that are new
+    std::set<uint32_t> joined;  // the new machines
     std::vector<Pair> pairs;    // in the order of their measurement
-    std::set<uint32_t> asked;   // `joined`, and their partners
+    std::set<uint32_t> asked;   // `joined` and their partners
     std::set<uint32_t> awaited;
     std::set<uint32_t> silent;
     std::map<uint32_t, Measured> alone;
@@ -102,7 +100,7 @@ class PreflightDesk {
   uint64_t last_id_ = 0;
   int replaced_ = 0;
   std::vector<SlowMachine> found_;
-  std::vector<SlowMachine> slow_;  // all of them, the last kMaxSlowMachines
+  std::vector<SlowMachine> slow_;  // the last kMaxSlowMachines of all
   std::string failure_;
 };
 

@@ -9,7 +9,7 @@ namespace lockstep::core {
 
 namespace {
 
-// Of the ranks that say one; 0: none does.
+// The mean over the ranks that report one; 0: none does.
 double MeanOf(const std::vector<RankProgress>& ranks, double RankProgress::* figure) {
   double sum = 0;
   int said = 0;

@@ -1,4 +1,4 @@
-// How fast the job goes and when it will be done, from the steps that its ranks report.
+// The speed of the job and its expected end, from the steps that its ranks report.
 #ifndef LOCKSTEP_CORE_GANG_PROGRESS_H_
 #define LOCKSTEP_CORE_GANG_PROGRESS_H_
 
@@ -12,10 +12,10 @@
 
 namespace lockstep::core {
 
-// The job's step is that of its slowest rank that reports; loss, MFU, scaling efficiency and named
-// figures are the mean of those that say one. If some rank reports, ranks whose steps are read from
-// their output are left out. Printed rates are shown as the first rank prints them and never added,
-// because a program may print a rank's rate or the job's.
+// The job's step is the lowest step that a rank reports. Loss, MFU, scaling efficiency and named
+// figures are means over the ranks that report them. If some rank reports, ranks whose steps are
+// read from their output are left out. Printed rates are shown as the first rank prints them and
+// never added, because a program may print a rank's rate or the job's.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
@@ -29,12 +29,12 @@ struct GangProgress {
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 
-// Steps a second over the last kWindow. A restart, which goes back in steps, begins anew.
+// Steps a second over the last kWindow. A restart goes back in steps, so the window begins anew.
 class RateMeter {
  public:
   void Learn(Time now, const GangProgress& progress);
   std::optional<double> steps_per_second() const;
-  // Until total_steps at this rate; nullopt while either is unknown, and at total_steps.
+  // Time until total_steps at this rate; nullopt while either is unknown, and at total_steps.
   std::optional<Duration> Remaining() const;
 
  private:

@@ -1,7 +1,7 @@
-// Which checkpoint a generation resumes from. A paused program may rename a checkpoint into place
-// long after its generation has ended, so the newest one is not to be trusted: what counts is the
-// line of generation files, each created exclusively at its generation's start and naming the
-// checkpoint that generation resumed from.
+// Chooses the checkpoint that a generation resumes from. A paused program may rename a checkpoint
+// into place long after its generation has ended, so the newest checkpoint cannot be trusted. The
+// line of generation files decides: each is created exclusively at its generation's start and names
+// the checkpoint that the generation resumed from.
 #ifndef LOCKSTEP_CORE_GANG_RESUME_H_
 #define LOCKSTEP_CORE_GANG_RESUME_H_
 
@@ -21,45 +21,45 @@ struct GenerationFile {
   std::string resumes;  // the checkpoint it names; "" none
 };
 
-// A complete checkpoint: renamed into place.
+// A complete checkpoint, renamed into place.
 struct CheckpointEntry {
-  Generation generation;  // that wrote it
-  uint32_t number = 0;    // of its commit in that generation, from 1
+  Generation generation;  // the generation that wrote it
+  uint32_t number = 0;    // number of its commit in that generation, from 1
   std::string path;
 };
 
-// The checkpoint that `self` resumes from, "" for none: of the highest generation file below
-// `self`, its own newest checkpoint, else the one it names. A checkpoint that an older generation
-// completes later is never read.
+// The checkpoint that `self` resumes from; "": none. It is the newest checkpoint of the highest
+// generation file below `self`, else the checkpoint that this file names. A checkpoint that an
+// older generation completes later is never read.
 std::string ChooseResume(const std::vector<GenerationFile>& files,
                          const std::vector<CheckpointEntry>& checkpoints, Generation self);
 
-// The commit that a checkpoint's path names, of whatever job, ".../2-4/000009.step-1100"; none for
-// any other path.
+// The commit in a checkpoint's path of any job, as in ".../2-4/000009.step-1100"; none for any
+// other path.
 CheckpointId CheckpointIdOf(std::string_view path);
 
-// What each machine holds of checkpoints in memory, by machine.
+// The parts of checkpoints in memory that each machine holds, by machine.
 using Holdings = std::vector<std::vector<MemoryPart>>;
 
-// The newest checkpoint in memory of which every machine's part is held by some machine, and which
-// is not in `unusable`; none if there is none above `above`.
+// The newest checkpoint in memory above `above` that is not in `unusable` and whose parts are all
+// held by some machine; none if there is none.
 CheckpointId NewestInMemory(const Holdings& holdings, const std::set<CheckpointId>& unusable,
                             CheckpointId above);
 
-// A part that `machine` is to get, and a machine that holds it.
+// A part that `machine` must fetch, and a machine that holds it.
 struct FetchPlan {
   uint32_t machine = 0;
   uint32_t from = 0;
   MemoryPart part;
 };
-// So that each machine holds its part of `id`.
+// The fetches after which each machine holds its part of `id`.
 std::vector<FetchPlan> OwnPartsMissing(const Holdings& holdings, CheckpointId id);
-// So that the next machine holds each machine's part as well.
+// The fetches after which the next machine also holds each machine's part.
 std::vector<FetchPlan> CopiesMissing(const Holdings& holdings, CheckpointId id);
 
-// The highest attempt of `files` at or above `self`; 0 for none. Whoever finds one must not begin:
-// it is an old machine 0, or its attempt is of a status that went back (an etcd that was restored),
-// and what the later ones committed would be passed over.
+// The highest attempt of `files` at or above `self`; 0: none. A machine 0 that finds one must not
+// begin. It is an old machine 0, or its attempt comes from a status that went back (a restored
+// etcd). It would ignore the commits of the later attempts.
 uint32_t LaterAttempt(const std::vector<GenerationFile>& files, Generation self);
 
 }  // namespace lockstep::core

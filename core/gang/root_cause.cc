@@ -35,7 +35,7 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     case Cause::kOutOfMemory:
       return who + " was killed by the kernel: its machine was out of memory";
     case Cause::kConfiguration:
-      // Of an agent that answers its MPI.
+      // For an agent that serves MPI.
       return who +
              " exited with 0 and never began MPI through its agent, so it was its own world: write "
              "mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
@@ -47,7 +47,7 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     case Cause::kUnkillable:
     case Cause::kRestartsExhausted:
     case Cause::kStopRequested:
-      // Of those that ended well, only one for which the others wait within MPI is told of.
+      // Of the ranks that exited with 0, only one that the others wait for in MPI is reported.
       return who + " exited with code " + std::to_string(death.exit_code) +
              (death.exit_code == 0 ? " before MPI_Finalize" : "");
   }

@@ -1,6 +1,6 @@
-// Which failure began it. Peers of a dead process or machine fail within milliseconds, and their
-// reports may arrive first: what counts is what they died of, and whose clock, mapped to the
-// coordinator's, says earliest.
+// Finds the failure that caused the others. Peers of a dead process or machine fail within
+// milliseconds, and their reports may arrive first. So the cause of each death decides, then the
+// earliest time, mapped to the coordinator's clock.
 #ifndef LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
 #define LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
 
@@ -16,13 +16,14 @@ namespace lockstep::core {
 
 struct MachineFate {
   uint32_t machine = 0;
-  bool lost = false;                       // declared lost, replaced, or its container ended
+  // time of the loss: declared lost, replaced, or its container ended
+  bool lost = false;
   Cause lost_cause = Cause::kMachineLost;  // or kOutOfMemory
   std::string lost_how;                    // "fell silent for 15s", ...
   bool unkillable = false;
   bool lease_expired = false;
-  Time lease_expired_at{};  // on its clock, as the deaths' times are
-  Duration clock_offset{};  // its clock less the coordinator's
+  Time lease_expired_at{};  // on its clock, like the times of the deaths
+  Duration clock_offset{};  // its clock minus the coordinator's
   Duration clock_uncertainty{};
   std::vector<Failure> deaths;
   std::vector<Whereabouts> whereabouts;
@@ -31,21 +32,20 @@ struct MachineFate {
 // "rank 3 on machine 1 was killed by SIGKILL".
 std::string Describe(const Failure& death, const ProcessNames& names);
 
-// A lost machine first, then an unkillable process, then the first process that died by itself
-// before its machine was told to stop, or an expired lease: its machine's peers fail by themselves
-// soon after, so that a death comes before it only if it surely happened before.
+// The order: a lost machine; an unkillable process; then the first process that died by itself
+// before its machine was told to stop, or an expired lease. After a lease expires, peers soon fail
+// by themselves, so a death precedes it only if it surely happened before.
 //
-// Which process was first: an exit with 75 (peer lost) yields to any other death, one whose last
-// words are of a lost peer (failure/peer_loss.h) to any that says no such thing, and every exit and
-// abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
-// closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
-// rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
-// is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the
-// coordinator's clock; kNever where no event has one.
+// The first process: an exit with 75 (peer lost) yields to any other death. A death whose last
+// words report a lost peer (failure/peer_loss.h) yields to any other. Every exit and abort yields
+// to SIGKILL and faults, which no peer's end causes. Then the time decides. If deaths are closer
+// together than the uncertainty of the clocks, a process killed by a signal is first, then the
+// lowest rank; the message names the other as well. For a hang the message shows where the ranks
+// were, and the rank is the one that the others wait for, if evidence shows one (whereabouts.h).
+// The time is on the coordinator's clock; kNever if no event has one.
 //
-// Where ranks say where they stood when they lost their peers, its message says so, too; where none
-// died but of that (75), the death is that of the rank which the others waited for, if one stands
-// out.
+// If ranks report their place at the loss of their peers, the message includes it. If all deaths
+// are exits with 75, the root cause is the rank that the others waited for, if one stands out.
 Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names = {});
 
 }  // namespace lockstep::core

@@ -54,7 +54,8 @@ void Roster::Replace(Slot& slot, const Hello& hello, bool answered, Time out) {
 Time Roster::OldCoordinatorsOut(const Members& witnesses) const {
   const bool confirmed =
       std::all_of(begin(), end(), [](const Slot& slot) { return slot.predecessor_confirmed; });
-  if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
+  // and the connected agents have reported that their ranks are dead
+  if (confirmed) return Time::min();
   Time first = kNever;
   for (const Slot& slot : slots_) {
     const bool tells = witnesses.Contains(slot.machine) || !Holds(Rule::kWitnessesTookPart);

@@ -1,8 +1,8 @@
-// Roster: the agent that stands in for each machine of the gang, what it last said, and what is
-// known of its predecessors there. The coordinator owns it. Pure.
+// Roster: each machine's present agent, its last report, and the known facts about its
+// predecessors. The coordinator owns it. Pure.
 //
-// Fencing: every rank of an earlier coordinator is dead once any one of its members has been silent
-// to it for L, or once the deaths of all its members are confirmed.
+// Fencing: every rank of an earlier coordinator is dead once any of its members has not answered it
+// for L, or once the deaths of all its members are confirmed.
 #ifndef LOCKSTEP_CORE_GANG_ROSTER_H_
 #define LOCKSTEP_CORE_GANG_ROSTER_H_
 
@@ -27,44 +27,44 @@ class Roster {
   struct Slot {
     uint32_t machine = 0;
     uint32_t attempt = 0;  // 0: never joined
-    uint32_t lowest = 0;   // attempts below are refused
+    uint32_t lowest = 0;   // agents with a lower attempt are refused
     ConnectionId connection = 0;
     bool draining = false;
-    bool leaving = false;  // its agent goes, and does nothing more
+    bool leaving = false;  // its agent is leaving and does nothing more
     bool lost = false;
     bool replace = false;
     std::string slow;             // why `replace`, where preflight says so
-    bool straggles = false;       // to be replaced, though it is none the worse for the others
-    bool confirmed_dead = false;  // its container was seen to end
-    // Every attempt below this one was seen to end, as the operator said last; 0: it says nothing.
+    bool straggles = false;       // to be replaced, although the others can run with it
+    bool confirmed_dead = false;  // its container has ended
+    // Every attempt below this one has ended, as the operator last reported; 0: no report.
     uint32_t fenced = 0;
-    bool twin = false;  // another agent had its attempt before it, of whose end that says nothing
+    bool twin = false;  // an earlier agent with this attempt may still be alive
     bool predecessor_confirmed = false;
-    Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
+    Time predecessor_out = Time::min();  // when all ranks of earlier attempts are surely dead
     Report report;
 
-    Generation lost_in;           // the generation whose end this machine's loss is
-    std::optional<Time> lost_at;  // it was last heard of, where it is lost for its silence
+    Generation lost_in;           // the generation that this machine's loss ended
+    std::optional<Time> lost_at;  // its last answer, if it is lost for its silence
     Cause lost_cause = Cause::kMachineLost;
     std::string lost_how;
 
-    // When every lease of an older coordinator is out, as this machine witnesses: it does not
-    // answer that one any more. kNever: it cannot tell, for an agent that may still be alive and
-    // answer there stands behind it.
+    // When every lease of an older coordinator has ended, because this machine no longer answers
+    // that coordinator. kNever: not known, because an earlier agent of this machine may still be
+    // alive and answer it.
     Time older_out = kNever;
     bool acked = false;      // the verdict
-    bool dismissed = false;  // it drains, and was told that it may leave
+    bool dismissed = false;  // it drains, and may leave
     std::string address;     // an IP, as its HELLO said
-    Usage usage;             // as it told last
+    Usage usage;             // as last reported
 
-    std::optional<Memory> memory;        // nullopt: this connection has not said what it holds
-    std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get
+    std::optional<Memory> memory;        // nullopt: not reported on this connection
+    std::optional<MemoryPart> fetching;  // the part that it was last asked to fetch
 
-    // It hears what is sent, and does it.
+    // It is connected and obeys.
     bool within_reach() const { return connection != 0 && !lost && !leaving; }
     // It can take part in a generation.
     bool present() const { return within_reach() && !draining && !replace; }
-    // Processes there wait for the next generation.
+    // Processes on the machine wait for the next generation.
     bool keeps_ranks() const {
       return report.phase == MemberPhase::kStopped && !report.kept.empty();
     }
@@ -73,7 +73,7 @@ class Roster {
     }
   };
 
-  // `attempts`: of each machine when this machine 0 was made; empty: not known.
+  // `attempts`: each machine's attempt when this machine 0 was made; empty: not known.
   Roster(uint32_t machines, const std::vector<uint32_t>& attempts);
 
   size_t size() const { return slots_.size(); }
@@ -84,7 +84,7 @@ class Roster {
   auto begin() const { return slots_.begin(); }
   auto end() const { return slots_.end(); }
 
-  // ---- who takes part ----
+  // ---- members ----
   // All machines, at first.
   const Members& members() const { return members_; }
   void SetMembers(Members members) { members_ = std::move(members); }
@@ -99,21 +99,21 @@ class Roster {
   }
 
   // ---- connections ----
-  // Null: nobody said HELLO there, or whoever did has another connection by now.
+  // Null: no agent sent HELLO there, or its agent has another connection by now.
   Slot* Of(ConnectionId connection);
   void Connect(Slot& slot, ConnectionId connection);
   void Disconnect(Slot& slot);
 
   // ---- fencing ----
-  // Another agent stands in for the machine. `answered`: its predecessor has answered us, and is
-  // dead at `out` if it is not so yet.
+  // Another agent stands in for the machine. `answered`: its predecessor has answered this
+  // coordinator, and is dead at `out` at the latest.
   void Replace(Slot& slot, const Hello& hello, bool answered, Time out);
-  // When every rank of an earlier coordinator is dead: the first that can witness it will do.
-  // kNever: nobody can, for all were replaced and no death was confirmed; the old gang may be
-  // whole, and at work behind a partition. `witnesses` took part in whatever it ran.
+  // When every rank of an earlier coordinator is dead; one witness is enough. kNever: there is no
+  // witness, because all members were replaced and no death was confirmed. The old gang may be
+  // complete and run behind a partition. `witnesses` are the members of that gang.
   Time OldCoordinatorsOut(const Members& witnesses) const;
-  // No machine that is connected runs ranks. Those of a lost one are dead, though its connection
-  // may outlive a node that has no power.
+  // Whether no connected machine runs ranks. Ranks of a lost machine are dead, even if its
+  // connection outlives a node that lost power.
   bool NoRanksHere() const;
 
   // The machines that cannot take part, "0, 3 (to be replaced)".

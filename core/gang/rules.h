@@ -11,8 +11,8 @@
 namespace lockstep::core {
 
 enum class Rule : uint8_t {
-  // Either of these two is enough while both ends keep to the protocol; the simulator switches off
-  // both at once.
+  // Each of these two is enough while both ends follow the protocol; the simulator switches off
+  // both together.
   kRefuseLowerCoordinator,   // an agent obeys no coordinator below the highest it knows
   kCoordinatorFencesItself,  // a coordinator that hears of a higher one kills its ranks and exits
   kHigherAttemptWins,        // of two agents with one index the lower attempt is refused
@@ -25,7 +25,7 @@ enum class Rule : uint8_t {
   kLowerLWaits,              // a lower L counts after every lease under the old one is out
   kWaitForPredecessor,       // a replaced agent's ranks are dead, or its lease is out, before START
   kWaitForOldCoordinator,    // likewise for every rank of an earlier coordinator
-  kWaitForWitness,           // and not before somebody can tell when that one's gang broke
+  kWaitForWitness,           // and not before a witness can confirm when that gang broke
   kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
   kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
   kCommitNeedsLease,         // and a lease that is live when the yes is said
@@ -33,7 +33,7 @@ enum class Rule : uint8_t {
   kStandstillEndsLease,    // a machine that stood still with its clock trusts no lease from before
   kMemoryNeedsEveryPart,   // a checkpoint in memory counts while every machine's part is held
   kStartDropsLaterMemory,  // what lies beyond the checkpoint that a START names is dropped
-  kCopiesComeAgain,        // whoever says HELLO is asked again for the copies that it lacks
+  kCopiesComeAgain,        // an agent that sends HELLO is asked again for the copies that it lacks
   kWriteNeedsEveryPart,    // what goes from memory to the folder gets its name with its last part
   kWritesAsItsOwnCommit,   // and as a commit of the generation that runs
   kEndWaitsForWrite,       // no gang ends before that, or before it is said what is not written
@@ -43,7 +43,8 @@ enum class Rule : uint8_t {
   kKeptHaveLeft,            // a process lives on only once it has said that it left its generation
   kHeldKeepsNone,           // a gang that is held has no process that waits for a generation
   kWitnessesTookPart,       // of an earlier gang's end only those tell who were in it for certain
-  kLeftOutAreOut,           // whoever is left out of a generation has no ranks alive before START
+  // a machine that is left out of a generation has no ranks alive before START
+  kLeftOutAreOut,
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",

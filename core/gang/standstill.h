@@ -1,13 +1,14 @@
-// Standstill: finds that this machine stood still together with its clock, as a hypervisor lets a
-// guest that it pauses. CLOCK_BOOTTIME, by which leases end, does not show that; a second clock
-// may. Pure: readings of both come in.
+// Standstill: detects that this machine stood still together with its clock, as when a hypervisor
+// pauses a guest. Leases use CLOCK_BOOTTIME, which does not show that; a second clock may. Pure:
+// readings of both come in.
 //
-//  - The processor's time-stamp counter, where it is steady, runs on under a paused guest. It alone
-//    is asked then: whatever the time of day does, no time passed that it did not count.
-//  - Else the time of day, which leaps once somebody sets it right. It leaps on a healthy machine,
-//    too, so it is believed from kOrdinaryStep on only. NTP's slewing changes both clocks alike.
+//  - A steady time-stamp counter of the processor keeps running while the guest is paused. If there
+//    is one, it is the only source, because it counts all time that passed.
+//  - Else the time of day, which leaps when it is corrected. It leaps on a healthy machine too, so
+//    only leaps from kOrdinaryStep on count. NTP's slewing changes both clocks alike.
 //
-// What neither shows is not found: a guest whose counter was restored with it, as after a snapshot.
+// A standstill that neither clock shows is not detected, such as a guest whose counter was restored
+// from a snapshot.
 #ifndef LOCKSTEP_CORE_GANG_STANDSTILL_H_
 #define LOCKSTEP_CORE_GANG_STANDSTILL_H_
 
@@ -19,7 +20,7 @@ namespace lockstep::core {
 
 enum class Witness : uint8_t { kCounter, kTimeOfDay };
 
-// Both of one moment.
+// Readings of both clocks at one moment.
 struct ClockReading {
   Time boot{};
   int64_t witness = 0;  // ticks of the counter, or nanoseconds of CLOCK_REALTIME
@@ -32,8 +33,8 @@ class Standstill {
 
   Standstill(Witness witness, ClockReading first) : witness_(witness), last_(first) {}
 
-  // How long the machine stood still since the reading before, beyond what CLOCK_BOOTTIME shows;
-  // zero if it did not. How fast the counter runs is learned from two readings that agree.
+  // How long the machine stood still since the last reading, beyond CLOCK_BOOTTIME; zero if it did
+  // not. The counter's rate comes from two readings that agree.
   Duration OnReading(ClockReading now);
 
  private:

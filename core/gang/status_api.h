@@ -21,7 +21,7 @@
 
 namespace lockstep::core {
 
-// A machine's state as the gang tells it: its member's phase, or what the coordinator thinks of it.
+// A machine's state in the gang: its member's phase, or the coordinator's view of it.
 enum class GangMachineState : uint8_t {
   kJoining,  // to kExiting: as MemberPhase, in its order
   kIdle,
@@ -36,11 +36,11 @@ enum class GangMachineState : uint8_t {
   kAbsent,  // it has not joined yet
 };
 
-// Whoever answers tells its own: a coordinator's, or from other machines the member's.
+// The phase of the answering agent: the coordinator's, or on other machines the member's.
 using GangPhase = std::variant<CoordinatorPhase, MemberPhase>;
 const char* ToString(const GangPhase& phase);
 
-// What one agent knows of the gang. A member fills machines with itself and machine 0 only.
+// One agent's view of the gang. In a member's view, machines has only itself and machine 0.
 struct GangStatus {
   struct MachineStatus {
     uint32_t index = 0;
@@ -51,10 +51,10 @@ struct GangStatus {
     bool replace = false;
     Binding binding = Binding::kUnknown;
     std::string binding_reason;
-    std::string slow = {};  // why `replace`, where preflight says so
+    std::string slow = {};  // the reason for `replace`, if preflight found the machine slow
     std::optional<Usage> usage = {};
   };
-  // Times since the answering agent was born.
+  // Times since the start of the answering agent.
   using GenerationStatus = GenerationRecord;
 
   uint64_t version = 0;
@@ -63,27 +63,29 @@ struct GangStatus {
   uint32_t attempt = 0;
   bool coordinator = false;
   uint32_t machine0_attempt = 0;
-  uint32_t epoch = 0;               // of the latest desired state; 0: none yet
+  uint32_t epoch = 0;               // epoch epoch of the latest desired state; 0: none yet
   int64_t observed_generation = 0;  // likewise
-  std::string restarted;            // the last restart that was asked for and carried out
+  std::string restarted;            // the last restart request that was carried out
   GangPhase phase;
   std::string reason;
-  std::optional<Duration> starts_again;  // since the answering agent was born; in phase Backoff
+  std::optional<Duration> starts_again;  // since the start of the answering agent; in phase Backoff
   Generation generation;
   Counters counters;
   std::vector<MachineStatus> machines;
   std::vector<RankProgress> progress;  // of the first kMaxProgressInStatus ranks
-  MachineProgress by_machine;          // of all ranks, where they are more and it was asked for
+  // of all ranks, if there are more and the client asked for it
+  MachineProgress by_machine;
   std::vector<GenerationStatus> history;
   Failure last_failure;
   std::optional<Straggler> straggler;
   std::optional<SuspectedHang> hang;
   std::optional<PreflightStatus> preflight;  // absent where there is none
-  uint32_t parked = 0;        // interpreters that wait to be the next ranks, of all machines
-  std::string parked_reason;  // why they are fewer than ranks, of the first machine with a reason
+  uint32_t parked = 0;                       // parked interpreters of all machines
+  // why they are fewer than the ranks, from the first machine with a reason
+  std::string parked_reason;
   std::optional<Verdict> verdict;
   std::string unwritten;  // a checkpoint in memory that did not reach the folder, and why
-  std::string doubt;      // why the ranks may not form the job's one world, and what to do
+  std::string doubt;      // why the ranks may not form one world, and what to do
 };
 
 // `born`: when this agent started, on the clock of `now`.
@@ -114,10 +116,10 @@ struct Termination {
   uint32_t needs_epoch = 0;  // as in ExitCoordinator
   std::string reason;
   Failure failure;
-  std::optional<Counters> counters;      // of machine 0 all; of others as START told them
-  std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
-  std::string unwritten;                 // as in GangStatus; machine 0 tells it
-  std::string doubt;                     // as GangStatus has it; machine 0 tells it
+  std::optional<Counters> counters;      // machine 0: all; others: as in START
+  std::optional<GangProgress> progress;  // of the ranks that this agent knew; machine 0 knew all
+  std::string unwritten;                 // as in GangStatus; set by machine 0
+  std::string doubt;                     // as in GangStatus; set by machine 0
   // As the verdict has them; without a verdict, machine 0's own. The oldest are left out where the
   // message has no room.
   std::vector<GenerationRecord> ended;
@@ -126,8 +128,9 @@ inline constexpr size_t kMaxTerminationMessage = 3500;
 std::string ToJson(const Termination& termination);
 Result<Termination> ParseTermination(std::string_view json);
 
-// An exit of an agent decides the job if its message is of a verdict, the pod is its machine's
-// current attempt, and no machine-0 attempt above that generation's coordinator is recorded.
+// An agent's exit decides the job if three conditions hold: its message has a verdict, the pod is
+// its machine's current attempt, and no attempt of machine 0 above that generation's coordinator is
+// recorded.
 bool VerdictCounts(const Termination& termination, uint32_t current_attempt,
                    uint32_t highest_machine0_attempt);
 

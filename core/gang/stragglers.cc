@@ -129,7 +129,7 @@ std::vector<StragglerFinder::Gpu> StragglerFinder::HeldBackGpus() const {
       if (rank.gpu.clock.hertz > 0) clocks.push_back(rank.gpu.clock.hertz);
     }
   }
-  // Of an even number the upper one: of two GPUs the slower one is no measure.
+  // For an even number the upper one, because of two GPUs the slower one is no reference.
   const auto middle = clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2);
   if (!clocks.empty()) std::nth_element(clocks.begin(), middle, clocks.end());
   const double median = clocks.empty() ? 0 : *middle;
@@ -168,7 +168,7 @@ void StragglerFinder::Judge() {
 }
 
 std::string StragglerFinder::Because(uint32_t place) const {
-  // Of all rounds together: the kernel's counter is read less often than a round may be over.
+  // Over all rounds together, because the kernel's counter is read less often than rounds may end.
   double throttled = 0;
   double seconds = 0;
   std::vector<double> spread;

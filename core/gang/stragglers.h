@@ -1,17 +1,17 @@
-// StragglerFinder: finds the machine for which the others wait, from how long each rank says that
-// it waited in its collectives: who comes last waits least. Pure; the coordinator owns it.
+// StragglerFinder: finds the machine that the others wait for, from the time that each rank reports
+// to have waited in collectives. The rank that comes last waits least. Pure; the coordinator owns
+// it.
 //
-// One round is over when every machine has told of further steps. In it a machine's wait is that of
-// the rank which waited least, in seconds a step; the last machine is the one of the least wait,
-// and what it costs is how much longer the median of the others waited, as a share of a step. Over
-// the last kRounds rounds, which are kLeastSteps steps at least, a machine is a straggler when it
-// was the last of all in kShare of them and costs kCost in the median. It is one until that is less
-// than kWell. Medians, so that a pause of one round, as for a checkpoint, says nothing; the share,
-// so that noise, in which anybody may be last, says nothing either.
+// A round ends when every machine has reported further steps. A machine's wait in a round is the
+// least wait of its ranks, in seconds a step. The machine with the least wait is the last. Its cost
+// is the extra wait of the others' median, as a share of a step. A machine is a straggler if it was
+// last in kShare of the last kRounds rounds (at least kLeastSteps steps) with a median cost of
+// kCost. It stays one until the cost is below kWell. Medians ignore a pause of one round, as for a
+// checkpoint. The share ignores noise, in which any machine may be last.
 //
-// A GPU is a reason where in half of these rounds it says that heat or hardware slows it, or its
-// clock is below the gang's median by kLowClock. A power cap alone is none: under load
-// most GPUs of a healthy gang say that they are at theirs.
+// A GPU is the reason if, in half of these rounds, it reports that heat or hardware slows it, or
+// its clock is below the gang's median by kLowClock. A power cap alone is no reason, because most
+// GPUs of a healthy gang are at their cap under load.
 #ifndef LOCKSTEP_CORE_GANG_STRAGGLERS_H_
 #define LOCKSTEP_CORE_GANG_STRAGGLERS_H_
 
@@ -31,8 +31,8 @@ namespace lockstep::core {
 struct Straggler {
   uint32_t machine = 0;
   double cost = 0;        // of a step of the gang, 0 to 1
-  int64_t steps = 0;      // that it was seen over
-  std::string because{};  // what is known of the reason, for people; "" nothing
+  int64_t steps = 0;      // steps of the observation
+  std::string because{};  // the reason, for users; "": not known
 
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
@@ -50,21 +50,21 @@ class StragglerFinder {
     Begin(Members::All(machines));
   }
 
-  // A generation of these machines begins: what was seen of others says nothing of it.
+  // A generation of these machines begins: earlier observations no longer count.
   void Begin(const Members& members);
-  // What a rank said.
+  // A rank's report.
   void Learn(Time now, const RankProgress& rank);
   const std::optional<Straggler>& found() const { return found_; }
 
  private:
-  // What one rank has told, since its generation began.
+  // One rank's totals since its generation began.
   struct Mark {
     int64_t steps = 0;
     double waited = 0;
     double throttled = 0;
     Time at{};
   };
-  // What a rank's GPU was like at the end of a round.
+  // The state of a rank's GPU at the end of a round.
   struct Gpu {
     uint32_t rank = 0;
     int32_t number = -1;  // -1: not said
@@ -86,9 +86,9 @@ class StragglerFinder {
     uint32_t last = 0;
     std::vector<double> costs;      // of each machine, as a share of a step; less than 0 for most
     std::vector<double> throttled;  // seconds, of each machine
-    std::vector<double> seconds;    // that it took each machine
+    std::vector<double> seconds;    // time of a step on each machine
     std::vector<double> spread;     // of its ranks' waits, as a share of a step
-    std::vector<Gpu> gpus;          // of each machine the slowest of those that are held back
+    std::vector<Gpu> gpus;          // on each machine the slowest GPU that is held back
     int64_t steps = 0;
   };
 

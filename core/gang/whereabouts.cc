@@ -133,8 +133,8 @@ std::string Sentence(const Group& group) {
 }  // namespace
 
 std::string PlaceOf(std::string_view stacks) {
-  // The thread that took the signal is the main one, unless that blocks it; it is told of last
-  // where nothing else says which it is.
+  // The main thread takes the signal unless it blocks it. If nothing else shows which thread is the
+  // main one, it is the last in the output.
   std::string_view main;
   std::string_view flight;
   for (std::string_view rest = stacks; !rest.empty();) {
@@ -195,7 +195,7 @@ HangVerdict JudgeHang(const std::vector<Whereabouts>& ranks) {
   size_t told = 0;
   size_t untold = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
-    // The last is told in any case: it is the odd one.
+    // The last one is always included, because it differs from the others.
     if (told + 1 >= kMaxGroups && i + 1 < groups.size()) {
       untold += groups[i].ranks.size();
       continue;

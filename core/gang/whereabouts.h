@@ -1,4 +1,5 @@
-// Who waits for whom in a gang that hangs: one sentence from where its ranks were found. Pure.
+// Describes a gang that hangs in one sentence: where its ranks are, and which rank the others wait
+// for. Pure.
 #ifndef LOCKSTEP_CORE_GANG_WHEREABOUTS_H_
 #define LOCKSTEP_CORE_GANG_WHEREABOUTS_H_
 
@@ -12,25 +13,26 @@
 
 namespace lockstep::core {
 
-// A place in one line, from what a Python process's faulthandler (or py-spy) says of its threads:
-// the innermost function of the main thread that is not of the standard library, and, where that is
-// an installed package's, the program's own function that called it:
+// A place in one line, from the output of Python's faulthandler (or py-spy): the innermost function
+// of the main thread outside the standard library. If that function is from an installed package,
+// the program's own function that called it follows:
 //
 //   load_batch (train.py:30)
 //   barrier (distributed_c10d.py:3685) in train (train.py:41)
 //
-// Of the built-in trainer, whose line begins with "Flight: ", what it waits in:
+// For the built-in trainer, whose line begins with "Flight: ", the operation that it waits in:
 //
 //   allreduce 17 "bucket 3"
 //
-// "" where it shows no function. Any bytes may come in; what is not printable ASCII goes out as
-// '?'.
+// "" if there is no function. The input may be any bytes; the output has '?' for bytes that are not
+// printable ASCII.
 std::string PlaceOf(std::string_view stacks);
 
 struct HangVerdict {
   // "ranks 0-2 are in barrier (train.py:12), rank 3 is in load_batch (train.py:30)"
   std::string sentence;
-  // The one rank that is elsewhere than all others, or alone is not in a call that waits for peers.
+  // The one rank that is in another place than all others, or the only one outside a call that
+  // waits for peers.
   std::optional<uint32_t> awaited;
 };
 

@@ -29,7 +29,7 @@ class MachineAttempts {
   void Reset(int count, uint32_t attempt);
   // `machine` is 0 .. kMost - 1, `attempt` not 0.
   void Set(int machine, uint32_t attempt);
-  // `machine` has none any more.
+  // Removes the attempt of `machine`.
   void Erase(int machine);
   // 0: the machine has none.
   uint32_t Of(int machine) const;

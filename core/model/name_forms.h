@@ -17,7 +17,7 @@ bool IsDnsSubdomain(std::string_view name);
 bool IsQualifiedName(std::string_view name);
 // A Python package's, as in torch.
 bool IsIdentifier(std::string_view name);
-// Of an environment variable, as every version of Kubernetes takes it.
+// The name of an environment variable that every version of Kubernetes accepts.
 bool IsVariableName(std::string_view name);
 
 }  // namespace lockstep::core

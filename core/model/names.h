@@ -34,8 +34,8 @@ std::map<std::string, std::string> JobLabels(std::string_view job);
 // On a pod: JobLabels, its machine and its attempt.
 std::map<std::string, std::string> PodLabels(std::string_view job, int machine, int64_t attempt);
 
-// What the value of the label lockstep.dev/job ends with on a spare's pod. It is no job's name, so
-// no selector of the job's machines meets a spare.
+// The end of the label lockstep.dev/job on a spare's pod. No job has such a name, so no selector of
+// the job's machines matches a spare.
 inline constexpr std::string_view kSpareSuffix = ".spare";
 // On the pod of a spare.
 std::map<std::string, std::string> SpareLabels(std::string_view job, int spare);

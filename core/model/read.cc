@@ -10,7 +10,7 @@
 namespace lockstep::core {
 namespace {
 
-// What another launcher's field is called here. Names are compared without case, '_' and '-'.
+// Lockstep's name of another launcher's field. Names are compared without case, '_' and '-'.
 struct ForeignName {
   std::string_view name;
   const char* instead;

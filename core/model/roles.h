@@ -28,16 +28,16 @@ struct RoleRank {
 // nullopt: the job has no roles, or fewer ranks in them.
 std::optional<RoleRank> RoleOf(const Spec& spec, int64_t rank);
 
-// Null: there is none of that name.
+// Null: no role has that name.
 const Role* FindRole(const Spec& spec, const std::string& name);
 
-// The ranks on whose exit 0 the job's success hangs, by spec.successPolicy; empty: on all of them.
-// Where a launcher starts what runs on the other machines: on its own.
+// The ranks whose exit 0 decides the job's success, by spec.successPolicy; empty: all of them. With
+// a launcher that starts the ranks of other machines: only the launcher.
 std::vector<uint32_t> DecidingRanks(const Spec& spec);
 
 std::vector<NamedRanks> RanksByRole(const Spec& spec);
 
-// Those that are started again alone.
+// The ranks that are restarted alone.
 std::vector<uint32_t> AloneRanks(const Spec& spec);
 
 }  // namespace lockstep::core

@@ -1,7 +1,7 @@
-// TrainingJob: what a user asks for, typed. docs/reference/trainingjob.md describes every field.
+// TrainingJob: the user's job, typed. docs/reference/trainingjob.md describes every field.
 //
-// A default-constructed Spec holds the defaults. Field names and their order in files stand in one
-// table (core/model/fields.h) that the reader, the writer and the spelling help share.
+// A default-constructed Spec holds the defaults. One table (core/model/fields.h) has the field
+// names and their order in files; the reader, the writer and the spelling help share it.
 //
 //   ParseResult parsed = ParseYaml(text, "job.yaml");
 //   if (!parsed.job) return Show(parsed.problems);
@@ -33,7 +33,7 @@ inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
 enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kTensorFlow, kMpi, kHorovod, kNone };
-// How the ranks of an MPI program begin.
+// How the ranks of an MPI program start.
 enum class MpiStart : uint8_t {
   kLauncher,  // the command is mpirun's, on machine 0 alone, which reaches the others by the agents
   kPmi,       // the agents start them, and answer PMI-1
@@ -53,7 +53,7 @@ enum class TopologyPolicy : uint8_t { kNone, kPreferred, kRequired };
 enum class GpuVisibility : uint8_t { kShared, kIsolated };
 enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
 enum class TopologyMode : uint8_t { kPreferred, kRequired };
-// Whose PodGroup holds a gang's pods together, so that all of them get a node or none.
+// The kind of PodGroup for the gang's pods, so that all of them get a node or none.
 enum class GangScheduler : uint8_t { kNone, kKubernetes, kCoscheduling, kVolcano };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
@@ -64,16 +64,16 @@ enum class ProgressFrom : uint8_t {
   kOutput,   // what it prints alone, which hangTimeout then counts
   kNever,
 };
-// Whether interpreters wait beside the ranks with what these import, for the next generation.
+// Whether interpreters with the ranks' imports are parked for the next generation.
 enum class Prestart : uint8_t { kNever, kAuto, kAlways };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
-// Whose exit 0 ends the job.
+// The processes whose exit 0 ends the job.
 enum class SuccessPolicy : uint8_t {
   kAll,       // every rank's
   kMachine0,  // those of machine 0: the other ranks are stopped, and count as done
   kRole,      // those of the role that successRole names, likewise
 };
-// What the death of a rank costs.
+// What is restarted if a rank of a role dies.
 enum class RoleRestart : uint8_t {
   kGang,   // a new generation
   kAlone,  // that rank is started again; the others run on
@@ -92,7 +92,7 @@ struct Metadata {
 struct EnvVar {
   std::string name;
   std::string value;
-  Node value_from;  // null when there is none
+  Node value_from;  // null: there is none
 
   friend bool operator==(const EnvVar&, const EnvVar&) = default;
 };
@@ -112,10 +112,10 @@ struct ResourcesPerProcess {
   friend bool operator==(const ResourcesPerProcess&, const ResourcesPerProcess&) = default;
 };
 
-// Where one process of a machine runs, said by hand: lists as in 0-7,16-23.
+// The CPUs and nodes of one process, given by the user: lists as in 0-7,16-23.
 struct MappedProcess {
   std::string cpus;
-  std::string memory;  // NUMA nodes; empty: those that the CPUs are on
+  std::string memory;  // NUMA nodes; empty: the nodes of the CPUs
 
   friend bool operator==(const MappedProcess&, const MappedProcess&) = default;
 };
@@ -141,7 +141,7 @@ struct Placement {
 
 // Checkpoints in the machines' memory; off without a size.
 struct MemoryCheckpoints {
-  std::optional<Quantity> size;  // a machine's store, copies for others included
+  std::optional<Quantity> size;  // size of a machine's store, with copies for others
   int32_t replicas = 1;          // copies on other machines
 
   friend bool operator==(const MemoryCheckpoints&, const MemoryCheckpoints&) = default;
@@ -152,15 +152,17 @@ struct Checkpoint {
   std::string path;             // a folder: on that volume, or of this machine with `lockstep run`
   std::string resume = "Auto";  // Auto | Never | a path
   MemoryCheckpoints memory;
-  Duration persist_every = minutes(10);  // from memory to `path`; 0: at the job's end alone
+  // interval of writes from memory to `path`; 0: only at the job's end
+  Duration persist_every = minutes(10);
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
-// Whether machines are measured before ranks run on them, and what is slow.
+// Whether machines are measured before ranks run, and the limits.
 struct Preflight {
   bool enabled = false;
-  double margin = 0.3;  // below the gang's median by this share; the others are limits of the user
+  // slow below the gang's median by this share; the others are absolute limits
+  double margin = 0.3;
   double min_gflops = 0;
   double min_memory_gbps = 0;
   double min_disk_gbps = 0;
@@ -189,7 +191,7 @@ struct Mpi {
   friend bool operator==(const Mpi&, const Mpi&) = default;
 };
 
-// Ranks that do the same work: `count` of them, after those of the roles before.
+// Ranks that do the same work: `count` ranks, after those of the previous roles.
 struct Role {
   std::string name;
   int32_t count = 1;
@@ -198,7 +200,7 @@ struct Role {
   friend bool operator==(const Role&, const Role&) = default;
 };
 
-// Which numbers of machines are enough while others find no node.
+// The numbers of machines that are enough while others find no node.
 struct Elastic {
   int32_t min_machines = 1;
   std::vector<int32_t> sizes;  // ascending; empty: any. numMachines always is one
@@ -229,17 +231,17 @@ struct ProgressSource {
 struct Logs {
   Console console = Console::kAll;
   LogFormat format = LogFormat::kPrefix;
-  std::string path;  // a folder for one file a rank and generation; empty: none
+  std::string path;  // folder for one file for each rank and generation; empty: none
 
   friend bool operator==(const Logs&, const Logs&) = default;
 };
 
-// Somebody asks for a new generation. A new id is a new request.
+// A user's request for a new generation. A new id is a new request.
 struct RestartRequest {
   std::string id;
   std::string reason;
-  std::string requested_by;  // as the client says; nothing proves it
-  bool at_commit = false;    // once the running generation commits a checkpoint; else now
+  std::string requested_by;  // as given by the client, unverified
+  bool at_commit = false;    // true: after the next commit of the running generation; false: now
 
   friend bool operator==(const RestartRequest&, const RestartRequest&) = default;
 };
@@ -256,11 +258,12 @@ struct Spec {
   std::vector<LocalObjectReference> image_pull_secrets;
   Launch launch = Launch::kPerProcess;
   Framework framework = Framework::kTorch;
-  Mpi mpi;  // with Framework::kMpi alone
+  Mpi mpi;  // only with Framework::kMpi
   Prestart prestart = Prestart::kAuto;
-  std::vector<std::string> prestart_exclude;  // top-level packages that only ranks import
+  // top-level packages that parked interpreters do not import
+  std::vector<std::string> prestart_exclude;
   std::optional<Trainer> trainer;
-  Node template_;  // a PodTemplateSpec, handed through; null when there is none
+  Node template_;  // a PodTemplateSpec, handed through; null: there is none
   ResourcesPerProcess resources_per_process;
   std::map<std::string, Quantity> resources_per_machine;
   std::optional<Quantity> shared_memory;
@@ -271,7 +274,7 @@ struct Spec {
   std::optional<Elastic> elastic;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   SuccessPolicy success_policy = SuccessPolicy::kAll;
-  std::string success_role;  // with SuccessPolicy::kRole alone
+  std::string success_role;  // only with SuccessPolicy::kRole
   std::vector<Role> roles;   // empty: all ranks do the same work
   FailurePolicy failure_policy;
   Checkpoint checkpoint;
@@ -295,7 +298,7 @@ struct Spec {
 struct TrainingJob {
   Metadata metadata;
   Spec spec;
-  SourceMap source;  // where each path stood in the file it came from; empty when made in code
+  SourceMap source;  // position of each path in its file; empty for a job made in code
 
   // `source` is not compared.
   friend bool operator==(const TrainingJob& a, const TrainingJob& b) {
@@ -303,11 +306,11 @@ struct TrainingJob {
   }
 };
 
-// numMachines x processesPerMachine, which Validate has bounded.
+// numMachines x processesPerMachine; Validate bounds it.
 int64_t WorldSize(const Spec& spec);
-// Whether the trainer's batch, if the job has one, can be dealt out to so many machines.
+// Whether the trainer's batch, if any, divides evenly among this many machines.
 bool DealsOutBatch(const Spec& spec, int32_t machines);
-// The largest number of machines up to `machines` that is enough for a gang; 0: none is.
+// The largest number of machines up to `machines` that is enough for a gang; 0: there is none.
 int32_t LargestSize(const Spec& spec, int32_t machines);
 // How many processes an agent starts: processesPerMachine, or 1 under PerMachine.
 int ProcessesStarted(const Spec& spec);

@@ -1,4 +1,4 @@
-// spec.trainer: what a job, or its own command line, tells the built-in trainer.
+// spec.trainer: the settings of the built-in trainer, from a job or its command line.
 #ifndef LOCKSTEP_CORE_MODEL_TRAINER_H_
 #define LOCKSTEP_CORE_MODEL_TRAINER_H_
 
@@ -21,7 +21,7 @@ enum class Device : uint8_t { kAuto, kCpu, kCuda };    // kAuto: a GPU where the
 enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
 enum class Sync : uint8_t { kAllReduce, kParameterServer };
 enum class Reduce : uint8_t { kTree, kRing, kNccl };
-// What becomes of the other ranks when one dies: they start anew, or keep their processes.
+// What the other ranks do if one dies: start anew, or keep their processes.
 enum class Recovery : uint8_t { kRestart, kInPlace };
 enum class TrainerMode : uint8_t { kTrain, kGenerate };
 
@@ -38,7 +38,7 @@ struct ModelShape {
 struct Parallel {
   int32_t pipeline = 1;       // ranks that have an equal part of the layers each
   int32_t tensor = 1;         // ranks that have an equal part of each layer's shards
-  int32_t tensor_shards = 1;  // parts that layers are computed in, whatever ranks have them
+  int32_t tensor_shards = 1;  // parts in which layers are computed, for any number of ranks
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
@@ -73,7 +73,7 @@ struct Trainer {
   std::vector<std::string> validation_data;  // globs, like `data`; empty: nothing is held out
   int64_t validate_every = 0;                // steps; 0: only after the last
   int64_t validation_samples = 256;          // sequences of it, at most
-  bool measure_scaling = false;  // rank 0's speed alone, which theirs together is held against
+  bool measure_scaling = false;              // compare the speed of all ranks with rank 0's alone
   Recovery recovery = Recovery::kRestart;
   TrainerMode mode = TrainerMode::kTrain;
   std::vector<std::string> prompts;  // globs of text files, a prompt a line

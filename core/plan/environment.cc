@@ -118,8 +118,8 @@ class Collector {
   Variables& variables_;
 };
 
-// PerMachine: one process a machine starts the others itself. It must not find a rank of its own,
-// or it would take itself for one of the others.
+// PerMachine: one process on each machine starts the others. It must have no rank in its
+// environment, or it would behave as one of them.
 void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("NODE_RANK", id.machine);
   env.Set("MASTER_ADDR", id.master_addr);
@@ -133,9 +133,9 @@ void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env)
   env.Set("PET_MAX_RESTARTS", 0);
 }
 
-// Of mpirun, that of Open MPI 4, Open MPI 5 (PRTE), MPICH and Intel MPI: which one it is can't be
-// told from its name. Its ranks have their numbers from it alone, and the environment that MPICH's
-// and Intel's hand on is machine 0's: what differs between machines is left out.
+// For mpirun of Open MPI 4, Open MPI 5 (PRTE), MPICH and Intel MPI, because its name does not show
+// which one it is. Ranks get their numbers only from it. MPICH and Intel MPI pass on machine 0's
+// environment, so variables that differ between machines are left out.
 void SetForMpirun(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("MASTER_ADDR", id.master_addr);
   env.Set("MASTER_PORT", id.master_port);
@@ -210,7 +210,7 @@ void SetForJax(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("OMPI_COMM_WORLD_RANK", RankOf(spec, id.machine, id.local_rank));
   env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
   env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
-  // It would catch SIGTERM and go on, until the program asks at a step whether it should stop.
+  // It would catch SIGTERM and continue, until the program checks at a step whether it should stop.
   env.Set("JAX_ENABLE_PREEMPTION_SERVICE", "false");
   if (!id.has_gpu) return;
   const int gpus = std::max(spec.resources_per_process.gpu.value_or(1), 1);
@@ -241,13 +241,13 @@ void SetForPmix(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
   env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
   env.Set("OMPI_COMM_WORLD_LOCAL_SIZE", spec.processes_per_machine);
-  // Open MPI 4 asks a PMIx server only if it takes its launcher for IBM's jsrun; else each process
-  // is a world of its own. Open MPI 5 doesn't read it.
+  // Open MPI 4 asks a PMIx server only if its launcher looks like IBM's jsrun; else each process is
+  // its own world. Open MPI 5 does not read this variable.
   env.Set("JSM_JSRUN_PORT", 1);
   for (const auto& [name, value] : id.pmix_variables) env.Set(name, value);
 }
 
-// What `horovodrun --gloo` would set. Machine 0 serves the rendezvous on the generation's port.
+// The variables of `horovodrun --gloo`. Machine 0 serves the rendezvous on the generation's port.
 void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("HOROVOD_RANK", RankOf(spec, id.machine, id.local_rank));
   env.Set("HOROVOD_SIZE", WorldSize(spec));
@@ -263,8 +263,8 @@ void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) 
   env.Set("HOROVOD_GLOO_RENDEZVOUS_PORT", id.master_port);
 }
 
-// As tf.distribute.cluster_resolver.TFConfigClusterResolver takes it: without roles a cluster of
-// workers alone. An evaluator is a task of its own, of which the cluster does not know.
+// The form of tf.distribute.cluster_resolver.TFConfigClusterResolver: without roles a cluster of
+// workers only. An evaluator is a separate task that is not in the cluster.
 void SetForTensorFlow(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   if (id.endpoints.empty()) return;
   const int64_t own = RankOf(spec, id.machine, id.local_rank);
@@ -287,7 +287,7 @@ void SetForTensorFlow(const Spec& spec, const ProcessIdentity& id, Collector& en
                            R"(", "index": )" + std::to_string(task.index) + "}}");
 }
 
-// What `accelerate launch` always sets, with its own defaults.
+// The variables that `accelerate launch` always sets, with its defaults.
 void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
   env.Set("ACCELERATE_MIXED_PRECISION", "no");
   env.Set("ACCELERATE_DYNAMO_BACKEND", "NO");
@@ -433,7 +433,7 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
       environment[std::string(name)] = value;
   }
   for (auto& [name, value] : UserVariables(job.spec)) environment[name] = std::move(value);
-  // Inductor keeps Triton's kernels in its own folder, unless they are told another one.
+  // Inductor keeps Triton's kernels in its own folder unless another one is set.
   const bool own_inductor = environment.contains("TORCHINDUCTOR_CACHE_DIR");
   for (auto& [name, value] : ProcessEnvironment(job, identity)) {
     if (IsUserOverridable(name) && environment.contains(name)) continue;

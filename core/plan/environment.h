@@ -32,10 +32,10 @@ struct ProcessIdentity {
   std::string checkpoint_dir;
   std::string resume_dir;     // the checkpoint this generation resumes from
   std::string local_dir;      // memory that survives restarts in place
-  std::string cache_dir;      // disk that does, for what compilers made
+  std::string cache_dir;      // disk that survives restarts, for compilers' caches
   std::string error_file;     // where torch's @record writes
   std::string temporary_dir;  // empty at each generation's start
-  // Of machine 0, where the command is a launcher's: its remote shell and lists of machines.
+  // On machine 0, if the command is a launcher: its remote shell and lists of machines.
   std::string launcher_dir;
   int omp_threads = 0;  // cores bound to this process; 0: unknown
   bool has_gpu = false;
@@ -74,8 +74,8 @@ std::span<const CompileCache> CompileCaches();
 
 // Names that Lockstep sets only where the user has not: OMP_NUM_THREADS, NCCL_SOCKET_IFNAME, ...
 bool IsUserOverridable(std::string_view name);
-// Names that spec.env must not hold, since each process needs a value of its own: RANK,
-// MASTER_ADDR, LOCKSTEP_*, ...
+// Names that spec.env must not hold, because each process needs its own value: RANK, MASTER_ADDR,
+// LOCKSTEP_*, ...
 bool IsReserved(std::string_view name);
 // Those of them that don't begin with LOCKSTEP_.
 std::span<const std::string_view> ReservedNames();

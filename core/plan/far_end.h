@@ -1,8 +1,8 @@
-// What `lockstep run` and lockstep-agent on another computer say to each other, through ssh or
-// srun, beside the agent's configuration (docs/reference/protocol.md). `lockstep-agent --facts`
-// prints AgentFacts. `lockstep-agent --remote`, the far end, reads the configuration, a line, from
-// its stdin, then orders, a line each; the end of its stdin means kKillOrder. Its stderr ends with
-// the ending of the agent that it started. Pure.
+// The protocol between `lockstep run` and lockstep-agent on another computer, through ssh or srun,
+// besides the agent's configuration (docs/reference/protocol.md). `lockstep-agent --facts` prints
+// AgentFacts. `lockstep-agent --remote`, the far end, reads the configuration, a line, from its
+// stdin, then orders, a line each; the end of its stdin means kKillOrder. Its stderr ends with the
+// ending of the agent that it started. Pure.
 #ifndef LOCKSTEP_CORE_PLAN_FAR_END_H_
 #define LOCKSTEP_CORE_PLAN_FAR_END_H_
 
@@ -22,13 +22,13 @@ inline constexpr std::string_view kKillOrder = "KILL";
 // A node, as its own agent sees it.
 struct AgentFacts {
   std::string version;
-  std::string address;          // the IP by which whoever asked reaches it
+  std::string address;          // the IP by which the caller reaches it
   std::vector<uint16_t> ports;  // on which nothing listens there
 
   friend bool operator==(const AgentFacts&, const AgentFacts&) = default;
 };
 std::string ToJson(const AgentFacts& facts);
-// Of what the program printed: its last line, for a login may print more.
+// The last line of the program's output, because a login may print more.
 Result<AgentFacts> ParseAgentFacts(std::string_view output);
 
 // How an agent ended. Nothing that it started is alive.

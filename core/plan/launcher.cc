@@ -73,7 +73,7 @@ Launchers OfPython(Words words) {
       }
       return {};
     }
-    // -X and -W take a word of their own.
+    // -X and -W take the next word as their value.
     if (word == "-X" || word == "-W") {
       ++i;
       continue;
@@ -130,7 +130,7 @@ Words AfterOptions(Words words) {
   return words;
 }
 
-// What `env -S` splits into words; empty without it.
+// The text that `env -S` splits into words; empty without it.
 std::vector<std::string> SplitByEnv(Words words) {
   for (size_t i = 0; i + 1 < words.size() && words[i].starts_with('-'); ++i) {
     if (!IsOneOf(words[i], {"-S", "--split-string"})) continue;

@@ -30,20 +30,20 @@ bool IsMpirun(std::string_view launcher);
 std::string UnsupportedLauncherOf(const std::vector<std::string>& command,
                                   bool from_machine0 = false);
 
-// What to write in place of an unsupported launcher.
+// The replacement to write for an unsupported launcher.
 std::string InPlaceOf(const std::string& launcher);
 
 // Programs and Python modules that are launchers, by their own names.
 std::vector<std::string_view> LauncherNames();
 
-// What stands behind a path's last slash.
+// The part of a path after its last slash.
 std::string_view BaseName(std::string_view path);
 
 // python, python3, python3.11, with or without a path before it.
 bool IsPython(std::string_view program);
 
 // A command's words as a shell would split them: quotes and backslashes are honoured; ; | & and
-// line ends stand as words of their own. Nothing is expanded.
+// line ends are separate words. Nothing is expanded.
 std::vector<std::string> SplitShellWords(std::string_view text);
 
 // A command line as a shell takes it.

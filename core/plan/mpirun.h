@@ -1,4 +1,4 @@
-// What an mpirun's own options say of the world that it starts, held against the job. Pure.
+// Compares the world that mpirun's own options describe with the job. Pure.
 #ifndef LOCKSTEP_CORE_PLAN_MPIRUN_H_
 #define LOCKSTEP_CORE_PLAN_MPIRUN_H_
 

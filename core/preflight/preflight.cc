@@ -38,7 +38,7 @@ std::string GpuProducts(const std::vector<GpuFigures>& gpus) {
   return gpus.size() == 1 ? ThreeDigits(most) : ThreeDigits(least) + " to " + ThreeDigits(most);
 }
 
-// What is wrong with it, or nothing.
+// The fault of a machine, if any.
 std::string SlowGpu(const GpuFigures& gpu, double least, double median) {
   const std::string name = "GPU " + std::to_string(gpu.number);
   if (!gpu.fault.empty()) return name + ": " + gpu.fault;
@@ -163,7 +163,7 @@ std::string TypicalInWords(const std::vector<MachineFigures>& machines) {
 }
 
 std::string FigureTable(const std::vector<MachineFigures>& machines) {
-  // Of GPUs only where some machine has any.
+  // Figures of GPUs only if some machine has any.
   const bool gpus = std::ranges::any_of(machines, [](const MachineFigures& machine) {
     return !machine.gpus.empty() || machine.figures.gpu_link >= 0;
   });

@@ -21,7 +21,7 @@ namespace lockstep::core {
 
 inline constexpr double kNotMeasured = -1;
 
-// What one machine measured, or is held to.
+// One machine's figures, or their limits.
 struct Figures {
   double products = kNotMeasured;  // GFLOP/s of fp32 matrix products, of all cores together
   double memory = kNotMeasured;    // GB/s of STREAM's triad, of all cores together
@@ -49,7 +49,7 @@ struct GpuFigures {
   uint32_t number = 0;             // its machine's, as nvidia-smi has it
   double products = kNotMeasured;  // TFLOP/s of bf16 matrix products, all GPUs at work
   GpuClock clock;                  // meanwhile
-  std::string fault;               // for which it is not to be used, whatever its speed; "": none
+  std::string fault;               // fault for which it must not be used at any speed; "": none
 
   friend bool operator==(const GpuFigures&, const GpuFigures&) = default;
 };
@@ -58,7 +58,7 @@ inline constexpr size_t kMaxGpuFault = 160;  // bytes
 
 struct PreflightLimits {
   double margin = 0.3;  // below the median by this share is slow
-  Figures least;        // below this is slow, whatever the others have
+  Figures least;        // slow below this, whatever the others reach
   bool gpus = false;    // the machines' GPUs are measured as well
 };
 
@@ -72,8 +72,8 @@ struct MachineFigures {
   std::string Reasons() const;  // all of `slow`
 };
 
-// Of each kind the machines' median, of an even number the lower one: of two machines neither is
-// measured by the other.
+// The machines' median of each kind; for an even number the lower one, so that of two machines
+// neither is slow by comparison.
 Figures Medians(const std::vector<MachineFigures>& machines);
 
 // Likewise of all machines' GPUs' products; kNotMeasured: of none.
@@ -84,8 +84,8 @@ double MedianGpuProducts(const std::vector<MachineFigures>& machines);
 // machine has, make a machine slow.
 void Judge(const PreflightLimits& limits, std::vector<MachineFigures>* machines);
 
-// Who talks to whom: in each round every one of `count` has one partner, or none. No more rounds
-// than `most`; all pairs where those suffice. The lower one of a pair is its first.
+// The pairs of each round: every one of `count` has one partner, or none. At most `most` rounds;
+// all pairs if these suffice. The lower one of a pair is its first.
 std::vector<std::vector<std::pair<int, int>>> PairRounds(int count, int most);
 inline constexpr int kMostPairRounds = 8;
 
@@ -128,7 +128,7 @@ struct SlowMachine {
 inline constexpr size_t kMaxSlowMachines = 16;
 inline constexpr size_t kMaxSlowReason = 256;  // bytes
 
-// As status shows it.
+// The form in status.
 struct PreflightStatus {
   PreflightState state = PreflightState::kWaiting;
   std::string typical;            // the machines' medians

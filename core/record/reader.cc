@@ -32,7 +32,7 @@ bool PlainDecimal(std::string_view text) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// As kubectl reads it.
+// The way kubectl reads it.
 std::string NumberText(const Node& node) {
   if (node.kind() == Node::Kind::kInteger && !IsJsonNumber(node.text())) {
     if (const std::optional<int64_t> value = Yaml11Integer(node.text())) {
@@ -54,7 +54,7 @@ std::optional<int64_t> WholeFloat(const Node& node) {
   return static_cast<int64_t>(parsed);
 }
 
-// What was written in a list's place, as its items.
+// The items of a value that was written in place of a list.
 std::string AsItems(const Node& node, std::string_view path) {
   constexpr std::string_view kUnclear = "...";
   if (node.IsMap() && !node.members().empty() && path.ends_with(".env")) {

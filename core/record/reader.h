@@ -32,11 +32,11 @@ namespace lockstep::core {
 template <typename T, typename... Types>
 concept OneOf = (std::same_as<T, Types> || ...);
 
-// Who wrote the document.
+// The author of the document.
 enum class Author : uint8_t {
   kUser,       // an unknown field is a mistake
   kApiServer,  // has let it in, and may add fields to structs with kOthersFields
-  kProgram,    // of ours, of whatever version
+  kProgram,    // a Lockstep program of any version
 };
 
 // The part of the reader that is the same for all types: its path in the document, and the problems
@@ -90,7 +90,7 @@ class ReaderState {
   void ReadScalar(const Node& node, Duration& value);
   void ReadScalar(const Node& node, WallTime& value);
   void ReadScalar(const Node& node, Quantity& value);
-  // A whole number in plain decimal digits; null, and a problem, when `node` is none.
+  // A whole number in plain decimal digits; null, and a problem, if `node` is not one.
   std::optional<std::string_view> WholeNumber(const Node& node, std::string& buffer);
   void OutOfRange(const Node& node, const std::string& least, const std::string& most);
   void ReadSeconds(const Node& node, Duration& value);
@@ -341,7 +341,7 @@ Result<Record> ReadRecord(const Node& document, std::string path) {
   return record;
 }
 
-// The tree of a program's JSON. TooLarge beyond `most` bytes, Invalid when it is none.
+// The tree of a program's JSON. TooLarge: more than `most` bytes; Invalid: not JSON.
 Result<Node> ParseProgramJson(std::string_view json, size_t most, const std::string& path);
 
 template <HasFields Record>

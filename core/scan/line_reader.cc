@@ -41,7 +41,7 @@ std::optional<double> LeadingNumber(std::string_view text) {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
       any = true;
     } else if (c == ',') {
-      // Of thousands; a list's comma is followed by something else.
+      // A comma of thousands; a list's comma is followed by something else.
       const bool thousands =
           i + 3 < text.size() && any && digits.find('.') == std::string::npos &&
           std::all_of(text.begin() + static_cast<ptrdiff_t>(i) + 1,

@@ -1,4 +1,4 @@
-// What one line of a program's output says about its progress, before anything is believed. Pure.
+// Finds the possible progress in one line of a program's output, before any is accepted. Pure.
 #ifndef LOCKSTEP_CORE_SCAN_LINE_READER_H_
 #define LOCKSTEP_CORE_SCAN_LINE_READER_H_
 
@@ -15,7 +15,7 @@ namespace lockstep::core {
 
 inline constexpr size_t kMaxScannedLine = 512;  // bytes; what follows is not looked at
 
-// What a line says beside its count. Nothing: not said.
+// The figures beside the count in a line; nullopt: none.
 struct LineFigures {
   std::optional<double> loss;
   std::optional<double> tokens_per_second;
@@ -41,7 +41,7 @@ struct LineReading {
   LineFigures figures;
 };
 
-// What else a line may be.
+// The other kinds of a line.
 struct LineContext {
   bool loss_record = false;  // figures of the last step
   bool evaluation = false;

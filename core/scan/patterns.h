@@ -17,7 +17,7 @@
 
 namespace lockstep::core {
 
-// What must stand in a line beside the count, so that the line is a candidate.
+// The text that must be beside the count to make the line a candidate.
 enum class Beside : uint8_t {
   kNothing,
   kFigure,  // a loss, a rate, a learning rate, a step time or the like
@@ -71,7 +71,7 @@ Result<CompiledPattern> CompileUserPattern(const std::string& text);
 // The built-in ones. Threads may share it.
 class Patterns {
  public:
-  // What a line may hold besides a shape; the order is that of kFigures in patterns.cc.
+  // The figures that a line may have besides a shape, in the order of kFigures in patterns.cc.
   enum Figure : uint8_t {
     kTokensPerSecond,
     kSamplesPerSecond,
@@ -90,13 +90,13 @@ class Patterns {
     kLossWord,     // the line may hold a loss
     kLossRecord,   // a dict of figures that begins with the loss
     kEvaluation,   // figures of an evaluation
-    kTotalSteps,   // a total on a line of its own
+    kTotalSteps,   // a total on a separate line
     kTotalEpochs,  // likewise
     kEpochLine,    // an epoch and nothing else
     kTableHeader,  // names of columns
     kExtraCount,
   };
-  // What of all this a line matches.
+  // The patterns that a line matches.
   struct Matches {
     std::vector<int> shapes;  // indices, ascending
     std::array<bool, kFigureCount> figures{};

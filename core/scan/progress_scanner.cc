@@ -311,7 +311,7 @@ std::optional<LineReading> ProgressScanner::ReadRow(std::string_view line) const
     value = std::strtod(word.c_str(), &end);
     if (end != word.c_str() && *end == '\0') reading.figures.loss = value;
   }
-  if (table_->step >= 0) reading.epoch.reset();  // the step goes on over its epochs
+  if (table_->step >= 0) reading.epoch.reset();  // the step continues over its epochs
   return reading;
 }
 
@@ -448,7 +448,7 @@ ProgressScanner::Series* ProgressScanner::Open(const std::string& key, const Lin
     return found->second.get();
   }
   if (series_.size() >= kMaxSeries) {
-    // What was never believed and is not printed any more goes first.
+    // A series that was never accepted and is no longer printed goes first.
     auto oldest = series_.end();
     for (auto it = series_.begin(); it != series_.end(); ++it) {
       const Series& each = *it->second;
@@ -626,7 +626,7 @@ bool ProgressScanner::IsPreferred(const Series& series) const {
   if (source_ == nullptr || source_ == &series) return true;
   if (series.rank() != source_->rank()) return series.rank() < source_->rank();
   if (series.total != source_->total) return series.total > source_->total;
-  // Of two prints of one count the one that comes more often.
+  // If one count is printed twice, the more frequent print wins.
   return series.total == 0 && series.values > 2 * source_->values + 2;
 }
 

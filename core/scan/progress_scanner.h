@@ -37,11 +37,11 @@ struct OutputProgress {
   std::string pattern;           // the name of what found it
   std::string series;            // which lines; changes when others are preferred
 
-  // Of what is shown; a line that says it again is no news.
+  // The shown values; a line that repeats them changes nothing.
   bool operator==(const OutputProgress& other) const;
 };
 
-// What `lockstep plan --try-log` shows of one series.
+// One series in the output of `lockstep plan --try-log`.
 struct SeriesView {
   std::string pattern;
   std::string example;  // its first line
@@ -80,7 +80,7 @@ class ProgressScanner {
  private:
   struct Series;
   using SeriesMap = std::map<std::string, std::unique_ptr<Series>>;
-  // Where a series' count lies in the whole run.
+  // The position of a series' count in the whole run.
   struct Place {
     int64_t step = 0;
     int64_t total = 0;
@@ -118,7 +118,7 @@ class ProgressScanner {
   void JoinTotal(Series& series);
   void OnEvaluation(std::string_view line);
   void LeaveOut(Series& series, std::string why);
-  // Leaves the pending count out, for no loss followed it.
+  // Leaves the pending count out, because no loss followed it.
   void DropPending();
   void Note(const LineReading& reading, std::string_view line, std::string why);
 
@@ -132,7 +132,7 @@ class ProgressScanner {
   std::optional<Table> table_;
   std::optional<int64_t> line_epoch_;  // of the last line that is an epoch alone
   std::optional<int64_t> line_epochs_;
-  int64_t total_steps_ = 0;   // from a line of its own
+  int64_t total_steps_ = 0;   // from a separate line
   int64_t total_epochs_ = 0;  // likewise
   bool evaluation_ahead_ = false;
   uint64_t lines_ = 0;

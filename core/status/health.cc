@@ -38,7 +38,7 @@ void SetHealth(JobStatus& status, const std::string& why, WallTime now) {
                   .last_transition_time = now},
                  now);
   };
-  // False is written, too: kstatus takes an object without Ready for one that is.
+  // False is written too, because kstatus treats an object without Ready as ready.
   put("Ready", health == HealthStatus::kCurrent, status.reason);
   for (const auto& [type, of] : {std::pair("Reconciling", HealthStatus::kInProgress),
                                  std::pair("Stalled", HealthStatus::kFailed)}) {

@@ -15,10 +15,10 @@ namespace lockstep::core {
 enum class HealthStatus : uint8_t {
   kInProgress,  // it is on its way to what the spec asks for
   kCurrent,     // it is what the spec asks for: all ranks run, it is suspended, or it has succeeded
-  kFailed,      // it has failed, or cannot go on before somebody removes a foreign object
+  kFailed,      // it has failed, or cannot continue before a user removes a foreign object
 };
 
-// Of a status whose state and condition NameConflict are up to date.
+// `status` must have its state and condition NameConflict up to date.
 HealthStatus HealthOf(const JobStatus& status);
 
 // Puts the three conditions into `status`, with its reason as their message. `why` is the word for

@@ -24,8 +24,7 @@ void Add(LedgerSums& to, const LedgerSums& from, int64_t sign = 1) {
   AddTo(to.lost_to, from.lost_to, sign);
 }
 
-// Cuts the time from one moment on into pieces that follow each other without a gap, whatever the
-// times between them are.
+// Cuts the time from one moment on into adjacent pieces, for any times between them.
 class Cutter {
  public:
   Cutter(WallTime from, WallTime until, int machines)
@@ -52,7 +51,7 @@ class Cutter {
   LedgerSums sums_;
 };
 
-// The open generation's time is `sums`, whatever it was taken for before.
+// The open generation's time is now `sums`, whatever it was before.
 void Replace(Ledger& ledger, LedgerSums sums) {
   Add(ledger.sums, ledger.open->sums, -1);
   Add(ledger.sums, sums);
@@ -66,7 +65,7 @@ WallTime First(std::initializer_list<std::optional<WallTime>> times, WallTime ot
   return otherwise;
 }
 
-// Of the time in which it did steps: as large a part as their part of the steps that it did.
+// The share of its stepping time that equals their share of its steps.
 int64_t RedoneOf(int64_t length, const GenerationSpan& span, int64_t furthest) {
   if (span.resumed_at <= 0 || span.resumed_at > furthest) return 0;
   if (span.last_step <= furthest) return length;
@@ -143,7 +142,7 @@ std::optional<int64_t> Advance(Ledger& ledger, const LedgerMoment& moment) {
   return passed;
 }
 
-// What it was reckoned to last stands.
+// The last result stays.
 void Settle(Ledger& ledger, WallTime next, Cause cause) {
   Ledger::Open& open = *ledger.open;
   ledger.settled = std::max(ledger.settled, open.generation);
@@ -202,7 +201,7 @@ void Account(Ledger& ledger, const std::vector<GenerationSpan>& generations,
   for (const GenerationSpan& span : generations) {
     if (span.generation <= ledger.settled) continue;
     if (last != nullptr) {
-      end_at(span.announced, open.cause);  // nobody told of its end, but it had one
+      end_at(span.announced, open.cause);  // its end was not reported, but it has ended
     } else if (open.generation.exists() && span.generation > open.generation) {
       Settle(ledger, before, open.cause);
     }

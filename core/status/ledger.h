@@ -1,20 +1,19 @@
-// Ledger: what a job's machines spent their time for, from its first pods on: productive, or lost,
-// and to what and for which cause. It stands in status, so it outlives operators, coordinators and
-// the list of generations; it is only ever added to, from what the gang's generations say of
-// themselves. Pure.
+// Ledger: how a job's machines spent their time since its first pods: productive, or lost, by
+// activity and cause. It is in status, so it outlives operators, coordinators and the list of
+// generations. It only grows, from the records of the gang's generations. Pure.
 //
 //   Account(ledger, generations, {.now = now, .machines = 4, .begun = timings.created});
 //
-// Invariant: all activities together are the machines' time from `since` to `through`, as many
-// machines as there were, less what the job was suspended; and all causes together what of it was
-// lost. Counted in whole milliseconds, so that not one is lost to rounding.
+// Invariant: the sum of all activities is the time of all machines from `since` to `through`,
+// without suspensions. The sum of all causes is the lost part of it. Times are whole milliseconds,
+// so that rounding loses none.
 //
-// Steps alone show that time was productive. A generation that reports none, in a job that has
-// reported none before, is neither productive nor lost: its use is unknown.
+// Only steps show that time was productive. If neither a generation nor the job before it has
+// reported steps, its time is neither productive nor lost, but unknown.
 //
-// Of a generation that goes on it is not settled yet what its time was: a program may report a
-// first step, or turn out to have hung. Its part stands in `open` as well, and is taken back and
-// reckoned again each time, until the generation has ended.
+// The time of a running generation is not final: a program may still report a first step, or may
+// hang. Its part is also in `open`, and is subtracted and computed again each time, until the
+// generation has ended.
 #ifndef LOCKSTEP_CORE_STATUS_LEDGER_H_
 #define LOCKSTEP_CORE_STATUS_LEDGER_H_
 
@@ -40,7 +39,7 @@ enum class Activity : uint8_t {
   kWaitingForMachines,  // images, agents, leases, backoff
   kSpawn,               // announcement to the last process started
   kStartUp,             // to the first step: imports, compilers
-  kWarmStartUp,         // likewise, where all processes came of parked interpreters
+  kWarmStartUp,         // the same, if all processes started from parked interpreters
   kCheckpointLoad,      // of either, what the slowest process says it loaded the checkpoint for
   kRedone,              // steps that were done before
   kHang,                // no step for hangTimeout
@@ -76,7 +75,7 @@ struct LedgerSums {
 };
 
 struct Ledger {
-  // What is not settled: from the last generation's end on.
+  // The part that is not final: since the last generation's end.
   struct Open {
     WallTime since{};
     Cause cause = Cause::kNone;      // of the last generation's end
@@ -100,7 +99,7 @@ struct Ledger {
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 
-// Of a job of whose ranks no step is known.
+// For a job without a known step.
 inline constexpr const char* kUnknownGoodput = "unknown";
 
 // One generation, in wall time; what has not happened, or is not known, is absent.
@@ -116,8 +115,8 @@ struct GenerationSpan {
   Cause cause = Cause::kNone;
   int64_t resumed_at = 0;  // the first step that it reported; 0: none
   int64_t last_step = 0;
-  bool warm = false;  // all its processes came of parked interpreters
-  Duration loaded{};  // of the time to the first step, for the checkpoint
+  bool warm = false;  // all its processes started from parked interpreters
+  Duration loaded{};  // part of the time to the first step that loaded the checkpoint
 };
 
 struct LedgerMoment {
@@ -130,7 +129,7 @@ struct LedgerMoment {
 // All time until moment.now. `generations` in their order; those that are settled are passed over.
 void Account(Ledger& ledger, const std::vector<GenerationSpan>& generations,
              const LedgerMoment& moment);
-// The coordinator is lost with all that it knew: since the last call nothing came of what ran.
+// The coordinator is lost with its knowledge, so the time since the last call counts as lost.
 void AccountLoss(Ledger& ledger, Cause cause, const LedgerMoment& moment);
 // The gang is dissolved. What the job's machines do next begins when it is made again.
 void Pause(Ledger& ledger);

@@ -152,7 +152,7 @@ struct RestartRecord {
 struct PrestartStatus {
   int32_t ready = 0;               // of `processes`
   std::string reason{};            // why there are fewer
-  int32_t warm = 0;                // generations whose ranks all came of such
+  int32_t warm = 0;                // generations whose ranks all started from these
   int32_t cold = 0;                // the others
   int64_t saved_milliseconds = 0;  // of imports that the warm ones found done
   Generation counted{};            // the last that is counted
@@ -179,7 +179,7 @@ struct JobProgress {
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
-// Where its share of the cluster comes from (docs/guides/queues.md).
+// The source of its quota (docs/guides/queues.md).
 struct QueueStatus {
   std::string workload{};                        // what is queued for it
   std::string cluster_queue{};                   // that admitted it; empty while it waits
@@ -199,9 +199,9 @@ struct PodGroupStatus {
 // Which machines take part where some may be left out (spec.elastic), as it was decided.
 struct ElasticStatus {
   Members members{};         // those of the next generation, if not of this one
-  Members witnesses{};       // that take part in whatever an earlier machine 0 may still run
+  Members witnesses{};       // members of a generation that an earlier machine 0 may still run
   Members asked{};           // that were asked to leave, and have found no other node yet
-  MachineAttempts silent{};  // lost for their silence; charged unless their nodes are lost, too
+  MachineAttempts silent{};  // lost for silence; charged unless their nodes are lost too
   Members without_quota{};   // left out, and given back to a queue: they have no pods
   std::optional<WallTime> since{};  // they are these
   std::string reason{};             // why
@@ -252,7 +252,7 @@ struct JobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;
 
-  // What fences: raised and recorded before anything uses it (docs/internals/architecture.md).
+  // The fence: raised and recorded before its first use (docs/internals/architecture.md).
   uint32_t epoch = 0;          // 0: nothing was ever made
   uint32_t created_epoch = 0;  // every pod of epochs up to it was created: where one of them is
                                // absent, its machine is lost
@@ -260,7 +260,7 @@ struct JobStatus {
   AgentVersion agent;
   std::optional<JobVerdict> verdict;
 
-  // What a new operator or coordinator must not forget.
+  // State that a new operator or coordinator must keep.
   Counters counters;
   Duration machine_lost_after{};  // the highest L ever in force; 0: none yet
 
@@ -295,10 +295,10 @@ inline constexpr size_t kMaxStatusHistory = 10;
 inline constexpr size_t kMaxConditions = 16;
 inline constexpr size_t kMaxMetrics = 16;
 
-// What the writer does last. Shorten orders machine_statuses and keeps the worst, keeps the newest
-// history, cuts strings between two characters (stderr keeps its end), replaces bytes that are no
-// UTF-8 and rounds times down to milliseconds. Trim then drops more of the lists until ToJson fits
-// kMaxStatusBytes. Doing either twice changes nothing.
+// The last steps of the writer. Shorten orders machine_statuses and keeps the worst, keeps the
+// newest history, cuts strings between two characters (stderr keeps its end), replaces bytes that
+// are not UTF-8 and rounds times down to milliseconds. Trim then shortens the lists until ToJson
+// fits kMaxStatusBytes. A second call changes nothing.
 void Shorten(JobStatus& status);
 void Trim(JobStatus& status);
 
@@ -308,13 +308,13 @@ bool SetCondition(std::vector<Condition>& conditions, Condition wanted, WallTime
 // Null when there is none.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
-// What is at its default is left out, but for counts.
+// Defaults are left out, except counts.
 Node ToNode(const JobStatus& status);
 std::string ToJson(const JobStatus& status);
 
-// Unknown fields are ignored, for a newer operator may have written them. Invalid: a field of a
+// Unknown fields are ignored, because a newer operator may have written them. Invalid: a field of a
 // wrong type, an unknown name, a number out of range; TooLarge: a list beyond its limit. The
-// message names the field. No node, null and {} are a status of nothing.
+// message names the field. No node, null and {} are an empty status.
 Result<JobStatus> ReadJobStatus(const Node* status);
 Result<JobStatus> ParseJobStatus(std::string_view json);
 

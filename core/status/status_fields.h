@@ -8,7 +8,7 @@
 
 namespace lockstep::core {
 
-// As metav1.Condition, whose fields the API server insists on.
+// The form of metav1.Condition, whose fields the API server requires.
 template <>
 inline constexpr auto kFields<Condition> = std::tuple(
     Field{"type", &Condition::type, Always{}}, Field{"status", &Condition::status, Always{}},

@@ -1,4 +1,4 @@
-// What sentences about failures call a job's processes.
+// The names of a job's processes in sentences about failures.
 #ifndef LOCKSTEP_CORE_TERMS_PROCESS_NAMES_H_
 #define LOCKSTEP_CORE_TERMS_PROCESS_NAMES_H_
 
@@ -10,10 +10,10 @@
 
 namespace lockstep::core {
 
-// What an agent starts on its machine.
+// The kind of process that an agent starts on its machine.
 enum class ProcessKind : uint8_t {
   kRank,
-  kMachine,   // one process for the whole machine, which starts its ranks or is none
+  kMachine,   // one process for the whole machine, which starts its ranks or none
   kLauncher,  // on machine 0 a launcher; on the others what it asks for, by RUN
 };
 

@@ -17,7 +17,7 @@ struct Usage {
   int64_t received = -1;        // bytes a second, of the machine's network
   int64_t sent = -1;            // likewise
 
-  // What an agent that lies says is held to what a status may hold.
+  // Limits a lying agent's figures to the range of status.
   void Saturate() {
     for (int64_t* figure : {&cpu_millicores, &memory, &received, &sent}) {
       *figure = std::clamp<int64_t>(*figure, -1, int64_t{1} << 53);

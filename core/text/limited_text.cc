@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr std::string_view kCut = "...";
 
-// Of U+0080 to U+009F as well, which terminals take for ESC and a letter.
+// Also U+0080 to U+009F, which terminals treat as ESC and a letter.
 bool IsControl(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() > 1) {

@@ -1,7 +1,7 @@
-// Text that others wrote (a program's stderr, an API server's message, somebody's job file), made
-// fit to be kept and to be shown on a terminal.
+// Makes foreign text (a program's stderr, an API server's message, a user's job file) safe to keep
+// and to show on a terminal.
 //
-// Bytes that are no UTF-8, and control characters other than tab and newline, become U+FFFD:
+// Bytes that are not UTF-8, and control characters other than tab and newline, become U+FFFD:
 // Lockstep's own readers refuse documents with them, and a terminal would obey them. Cuts to a
 // limit fall between two characters.
 #ifndef LOCKSTEP_CORE_TEXT_LIMITED_TEXT_H_

@@ -103,7 +103,7 @@ struct NodeMember {
   Node value;
 };
 
-// Where each path of a document stood: "spec.failurePolicy.rules[0].action".
+// The position of each path of a document: "spec.failurePolicy.rules[0].action".
 class SourceMap {
  public:
   void Set(const std::string& path, Position position) { positions_[path] = position; }

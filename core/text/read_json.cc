@@ -73,7 +73,7 @@ class JsonTree {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  // `place`: where the parser stands; null: nobody asks for places.
+  // `place`: the parser's position; null: positions are not needed.
   JsonTree(std::string_view text, const char* const* place)
       : text_(text), lines_(text), place_(place) {}
 

@@ -94,7 +94,7 @@ class YamlTree : public YAML::EventHandler {
     std::string key{};
     Position key_position{};
     std::set<std::string> keys{};
-    std::vector<Node> merged{};  // mappings whose members stand here, too
+    std::vector<Node> merged{};  // mappings whose members are included here
   };
 
   bool InValue() const {
@@ -143,7 +143,7 @@ class YamlTree : public YAML::EventHandler {
 
   void Place(Node node, YAML::anchor_t anchor) {
     if (anchor != 0) {
-      // A node with an anchor is kept a second time, for its aliases.
+      // A node with an anchor is also kept for its aliases.
       Count(node);
       anchors_[anchor] = node;
     }
@@ -174,7 +174,7 @@ class YamlTree : public YAML::EventHandler {
     }
   }
 
-  // What stands in the mapping itself comes first, then the mappings in their order.
+  // The mapping's own members come first, then the merged mappings in their order.
   static void Merge(OpenNode& parent, Node node) {
     std::vector<Node> from;
     if (node.IsList()) {

@@ -36,18 +36,18 @@ std::string WriteYaml(const Node& node);
 // One line.
 std::string WriteJson(const Node& node);
 
-// Length of the UTF-8 character at the start of `text`; 0 when it is none.
+// Length of the UTF-8 character at the start of `text`; 0: there is none.
 size_t CharacterLength(std::string_view text);
 
-// What both readers check first: the size, and that it is UTF-8 without control characters.
+// The first check of both readers: the size, and UTF-8 without control characters.
 std::optional<Problem> CheckText(std::string_view text);
 
 // Whether YAML 1.1 or 1.2 would take a plain scalar for something other than text.
 Node::Kind PlainScalarKind(std::string_view text);
-// What YAML 1.1, and so kubectl, makes of a plain scalar that is an integer: 0644 is 420, 0x10 is
-// 16, 1_000 is 1000, and 08 is 8. Empty: none that fits.
+// The value of a plain integer scalar in YAML 1.1, and so in kubectl: 0644 is 420, 0x10 is 16,
+// 1_000 is 1000, and 08 is 8. Empty: no integer that fits.
 std::optional<int64_t> Yaml11Integer(std::string_view text);
-// Of a word that IsYaml11Bool knows, or true or false.
+// The value of true, false, or a word that IsYaml11Bool knows.
 bool Yaml11Truth(std::string_view text);
 // Characters of a UTF-8 text.
 size_t CountLetters(std::string_view text);

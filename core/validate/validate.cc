@@ -237,7 +237,7 @@ void ValidateEnv(Validator& validator) {
   }
 }
 
-// As the CRD's rule takes them, which knows no numbers above 9999.
+// Same limit as the CRD's rule, which knows no numbers above 9999.
 bool IsMapList(const std::string& text) {
   const Result<IndexList> list = ParseIndexList(text);
   return list.ok() && Trim(text) == text && (list->empty() || list->back() <= 9999);

@@ -23,8 +23,7 @@ enum class Target : uint8_t {
 std::vector<Problem> Validate(const TrainingJob& job, Target target,
                               std::optional<int> gpus = std::nullopt);
 
-// The fields that are set but mean nothing to `lockstep run`, by name: "image, placement".
-// Empty when there is none.
+// The set fields that `lockstep run` ignores: "image, placement". Empty: there are none.
 std::string IgnoredLocally(const TrainingJob& job);
 
 // All fields that mean nothing to `lockstep run`: "image", "placement" with all of its fields.

@@ -30,7 +30,7 @@ void ValidateSizes(Validator& validator, const Spec& spec) {
   }
 }
 
-// What is made for one number of machines.
+// Settings for one number of machines.
 void ValidateCompany(Validator& validator, const Spec& spec) {
   if (spec.framework == Framework::kTensorFlow || spec.framework == Framework::kMpi ||
       spec.framework == Framework::kHorovod) {

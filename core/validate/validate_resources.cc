@@ -70,7 +70,8 @@ void ValidatePerMachine(Validator& validator, const Spec& spec) {
   }
 }
 
-// Kubelet gives cores of their own to Guaranteed pods alone, and none to one that asks for a part.
+// Kubelet gives exclusive cores only to Guaranteed pods, and none to a pod that requests a
+// fraction.
 void ValidateGuaranteed(Validator& validator, const Spec& spec) {
   if (spec.topology.policy != TopologyPolicy::kRequired || validator.local()) return;
   const ResourcesPerProcess& each = spec.resources_per_process;

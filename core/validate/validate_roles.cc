@@ -50,7 +50,7 @@ void ValidateNames(Validator& validator) {
   }
 }
 
-// Whether each rank is a process of its own, of a program that takes them for different.
+// Whether each rank is a separate process of a program that distinguishes ranks.
 void ValidateProgram(Validator& validator) {
   const Spec& spec = validator.job.spec;
   if (spec.framework == Framework::kMpi || spec.framework == Framework::kHorovod) {

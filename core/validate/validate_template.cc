@@ -98,7 +98,7 @@ void ValidatePod(Validator& validator, const Node& pod) {
     validator.Error(kTemplatePath + ".spec.setHostnameAsFQDN",
                     "needs spec.network.hostnames: without it a pod has no domain name");
   }
-  // Of init containers, restartPolicy Always makes a sidecar.
+  // An init container with restartPolicy Always is a sidecar.
   const Node* containers = pod.Find("containers");
   if (containers != nullptr && std::ranges::any_of(containers->items(), [](const Node& container) {
         return container.Find("restartPolicy") != nullptr;
@@ -141,7 +141,7 @@ bool IsGuaranteed(const Node& container) {
   });
 }
 
-// Kubelet gives cores of their own to the containers of Guaranteed pods alone.
+// Kubelet gives exclusive cores only to the containers of Guaranteed pods.
 void ValidateQuality(Validator& validator) {
   const Node* pod = validator.job.spec.template_.Find("spec");
   if (pod == nullptr || validator.local() ||

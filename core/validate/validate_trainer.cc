@@ -94,7 +94,7 @@ void ValidateGpus(Validator& validator, const Trainer& trainer) {
   }
 }
 
-// What the model on a GPU is made for; the trainer itself knows the limits of the batch.
+// The limits of the model on a GPU; the trainer itself knows the limits of the batch.
 void ValidateModelOnGpus(Validator& validator, const Trainer& trainer) {
   constexpr int32_t kHeadWidth = 64;
   constexpr int32_t kMostWidth = 3072;
@@ -119,7 +119,7 @@ void ValidateModelOnGpus(Validator& validator, const Trainer& trainer) {
   }
 }
 
-// What goes with the device, and what doesn't.
+// The settings that fit the device.
 void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateGpus(validator, trainer);
   const Spec& spec = validator.job.spec;
@@ -155,7 +155,7 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateModelOnGpus(validator, trainer);
 }
 
-// What cuts a model into parts, and so needs ranks that train and add up as a tree.
+// Settings that divide a model into parts. They need ranks that train and are summed as a tree.
 struct Cut {
   std::string path;
   int32_t parts;

@@ -12,7 +12,7 @@
 
 namespace lockstep::control {
 
-// NotFound: the coordinator's Service, whose address a pod is told, is gone meanwhile.
+// NotFound: the coordinator's Service, whose address a pod needs, is gone meanwhile.
 Result<std::string> ObjectOf(const Action& action, const JobRecord& record, const Caches& caches,
                              AgentDelivery delivery);
 

@@ -1,7 +1,7 @@
-// Claims: which namespaces are other operators', for one that works on all that are not.
+// Claims: the namespaces of other operators, for the operator that works on all others.
 //
-// An operator of namespaces holds a Lease in each (docs/adr/037). As with any Lease no two clocks
-// are compared: it is over when it was not seen to change for as long as it lasts.
+// An operator of namespaces holds a Lease in each (docs/adr/037). No two clocks are compared: a
+// Lease is over if it did not change for its own duration.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_CLAIMS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_CLAIMS_H_
 
@@ -14,15 +14,15 @@
 
 namespace lockstep::control {
 
-// The Lease, in the namespace itself, of whoever has the jobs there.
+// The Lease of the operator of a namespace, in that namespace.
 inline constexpr char kClaimLease[] = "lockstep-jobs";
-// The one of whoever has all jobs but those, in kube-system, which every cluster has.
+// The Lease of the operator of all other namespaces, in kube-system, which every cluster has.
 inline constexpr char kClaimOfAllLease[] = "lockstep-all-jobs";
 inline constexpr char kClaimOfAllNamespace[] = "kube-system";
 
 class Claims {
  public:
-  // As claims name this operator: one that it made earlier, of namespaces that it was then given.
+  // This operator's name in claims. It also owns claims from earlier, when it had other namespaces.
   explicit Claims(std::string self) : self_(std::move(self)) {}
 
   void OnSeen(const kube::ClaimView& claim, Time now) {

@@ -27,7 +27,7 @@ constexpr Duration kKeyRetry = seconds(2);
 constexpr Duration kFirstRefusalPause = milliseconds(500);
 constexpr Duration kLongestRefusalPause = seconds(60);
 constexpr int kPlanVersion = 1;
-// What fails so often in a row is told in the log and in the status.
+// Failures in a row after which the log and the status report them.
 constexpr int kTold = 2;
 
 // The 2nd, 4th, 8th, ...: a trouble that stays does not fill the log.
@@ -137,7 +137,7 @@ void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
                                            const kube::JobView* after) {
     const kube::ObjectMeta& meta = (after != nullptr ? after : before)->meta;
     if (after != nullptr && jobs_.Knows(meta)) return;
-    // What was begun is finished first.
+    // Orders that were begun are finished first.
     Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
   });
 }
@@ -188,7 +188,7 @@ Queues Controller::queues(const std::string& name_space) const {
   return options_.watches_queues ? scopes_.QueuesOf(name_space) : Queues::kAbsent;
 }
 
-// What holds of Kueue as a whole has changed.
+// Kueue's availability has changed.
 void Controller::WakeQueued() {
   caches_.jobs.ForEach([this](const kube::JobView& job) {
     if (job.json.find(kQueueLabel) == std::string::npos) return;
@@ -226,7 +226,7 @@ void Controller::ApplyClaims(kube::Batch<kube::ClaimView> batch) {
   HeedClaims();
 }
 
-// Leaves alone what is others', and takes what is not any more.
+// Leaves the namespaces of other operators, and takes those that no longer have one.
 void Controller::HeedClaims() {
   const Time now = BootTime();
   const std::map<std::string, std::string> before = std::exchange(others_, claims_.Others(now));
@@ -333,7 +333,7 @@ void Controller::Pump() {
   const auto may = [this](const std::string& name_space, Priority priority) {
     return orders_.MayBegin(name_space, priority);
   };
-  // What may not begin yet begins when an order is carried out.
+  // A job that may not begin yet begins when another order is done.
   while (const std::optional<kube::Work> work = queue_.Take(now, may)) Work(*work);
   timer_.WakeAt(queue_.NextWake());
 }
@@ -405,7 +405,7 @@ Snapshot Controller::Take(const JobRecord& record) {
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
   record->memory = std::move(decision.memory);
   if (decision.nothing_missing) record->TakeBackRefusal();
-  // Of an earlier attempt the end has been decided on, and memory knows what it has to.
+  // The end of an earlier attempt has been decided, and memory has its facts.
   const auto is_past = [&](const MachineAttempt& each) {
     return each.second != record->status.attempts.Of(static_cast<int>(each.first));
   };
@@ -432,7 +432,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   order.uid = record->uid;
   order.resource_version = record->resource_version;
   order.decision = std::move(decision);
-  // The record outlives the order or is of no interest any more: both belong to this thread.
+  // The record outlives the order, or is no longer needed: both belong to this thread.
   order.body_of = [this, key](const Action& action) -> Result<std::string> {
     const JobRecord* found = jobs_.Find(key);
     if (found == nullptr) return Error::NotFound("the job is gone");

@@ -88,7 +88,7 @@ class Controller {
 
   // Scopes of which a resource was not read yet, but for Kueue's, which may not be there.
   std::vector<std::string> Unread() const { return scopes_.Unread(); }
-  // No decision is begun any more.
+  // Begins no further decision.
   void Stop() { stopped_ = true; }
 
  private:
@@ -99,7 +99,7 @@ class Controller {
             void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
-  // Of what is known by its job alone, and no more urgent than others.
+  // For a change that names only its job and has normal urgency.
   template <typename T>
   void Apply(kube::Batch<T> batch, kube::Cache<T>* cache);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);

@@ -426,7 +426,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                      OnFound on_found) {
     switch (error.kind) {
       case ApiErrorKind::kAlreadyExists:
-        // The Secret may not be read, and need not be: nobody else can have known its name.
+        // The operator may not read the Secret and need not: only it can know the Secret's name.
         if (!on_found) {
           carried_.key_made = true;
         } else {
@@ -477,7 +477,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   void Refuse(Refusal::Kind kind, const std::string& object, const std::string& message,
               bool spare) {
     std::optional<Refusal>& refusal = spare ? carried_.spare_refusal : carried_.refusal;
-    // Answers come in any order; what is told does not change with it.
+    // Answers come in any order; the report does not depend on it.
     if (!refusal || object < refusal->object) refusal = Refusal{kind, object, message};
   }
 

@@ -1,7 +1,7 @@
 // Executor: carries out one Decision against the API server: the intent alone, or all actions, a
-// few at a time, and then the status. It decides nothing, and remembers nothing.
+// few at a time, and then the status. It makes no decision and keeps no state.
 //
-// A machine that replaces another, and whatever stops one, goes before the machines of a new gang.
+// A replacement machine, and a stop of a machine, goes before the machines of a new gang.
 //
 // Writes are safe to repeat: names are deterministic, deletions name a UID, statuses the
 // resourceVersion they were made from.
@@ -32,14 +32,14 @@ struct Order {
   std::function<Result<std::string>(const Action&)> body_of;
 };
 
-// A write that was not done, for no reason that is the object's own.
+// A write that failed for a reason other than the object itself.
 struct WriteTrouble {
   std::string object;  // "pod gpt-0"; "" for a change
   std::string message;
   bool passing = false;  // another wrote at the same time: trying again is all there is to do
 };
 
-// What came of it.
+// The result of an order.
 struct WriteResult {
   struct Written {
     kube::Watched resource;

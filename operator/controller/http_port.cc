@@ -10,8 +10,8 @@
 namespace lockstep::control {
 namespace {
 
-// Every answer ends its connection, so that a client holds no more than one answer, unread for at
-// most Connection::kLinger.
+// Every answer ends its connection, so that a client holds at most one answer, unread for at most
+// Connection::kLinger.
 constexpr HttpServerOptions kOptions = {.request_deadline = seconds(5), .keep_alive = false};
 
 }  // namespace

@@ -1,7 +1,6 @@
-// HttpPort: a port that answers GETs in clear, on a thread of its own. Idle clients and slow
-// readers hold no place that another one needs (base/http/http_server.h), so the ports of probes
-// and of metrics cannot stop each other, nor the work of the operator. Nothing of a job is shown
-// here.
+// HttpPort: a port that answers GETs in clear on its own thread. Idle clients and slow readers take
+// no place from others (base/http/http_server.h), so the ports of probes and of metrics cannot stop
+// each other or the operator's work. It shows no data of a job.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_HTTP_PORT_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_HTTP_PORT_H_
 

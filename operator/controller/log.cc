@@ -11,7 +11,7 @@
 namespace lockstep::control {
 namespace {
 
-// The message as a JSON string, whatever bytes it holds.
+// The message of any bytes as a JSON string.
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,

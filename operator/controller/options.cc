@@ -159,7 +159,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
          [&app] {
            const ManFacts facts{
                .version = kVersion, .date = ManDate(), .also = {"lockstep"}, .aliases = {}};
-           // As for --version: CLI11 prints the text and leaves.
+           // Like --version: CLI11 prints the text and exits.
            throw CLI::CallForVersion(ManPage(app, facts), 0);
          })
       ->trigger_on_parse()

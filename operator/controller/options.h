@@ -13,7 +13,7 @@
 namespace lockstep::control {
 
 struct Options {
-  kube::HttpLibrary http = kube::kCurl;  // that this program was built with; no option of its own
+  kube::HttpLibrary http = kube::kCurl;  // the HTTP library of this build; not an option
   std::string kubeconfig;                // "": in the cluster, else $KUBECONFIG or ~/.kube/config
   std::string context;
   std::vector<std::string> namespaces;  // none: all of them

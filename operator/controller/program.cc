@@ -64,7 +64,7 @@ Result<kube::ClientConfig> LoadConfig(const Options& options) {
                               options.context);
 }
 
-// As many connections to gangs as descriptors allow, with some left for all else.
+// As many connections to gangs as descriptors allow, with some left for other uses.
 size_t MaxPolls() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -157,7 +157,7 @@ class Operator {
   }
 
  private:
-  // What is followed of one scope.
+  // The watches of one scope.
   struct View {
     std::unique_ptr<kube::Reflector<kube::JobView>> jobs;
     std::unique_ptr<kube::Reflector<kube::PodView>> pods;
@@ -174,14 +174,14 @@ class Operator {
     std::unique_ptr<kube::LeaseElection> election;
   };
 
-  // As scopes.h has them, those with jobs: the namespaces that it was given, or "" for all.
+  // The scopes with jobs (scopes.h): the given namespaces, or "" for all.
   std::vector<std::string> Scopes() const {
     return options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
   }
   // The same for every process that leads by the same Lease: claims outlast them.
   std::string Claimant() const { return system_namespace_ + "/" + options_.lease_name; }
 
-  // What is done with each object as it is read, on its watch's thread.
+  // The handler of each object as it is read, on its watch's thread.
   template <typename T>
   void AddReading([[maybe_unused]] const std::string& scope,
                   [[maybe_unused]] kube::WatchHandlers<T>* handlers) {
@@ -307,8 +307,8 @@ class Operator {
                                 }});
   }
 
-  // Has the jobs of a scope for as long as it holds the Lease there. It changes hands within a
-  // minute: nobody takes a namespace from an operator that only starts again.
+  // Owns the jobs of a scope while it holds the Lease there. The Lease outlives its holder for up
+  // to a minute, so that no other operator takes a namespace from one that only restarts.
   void MakeClaim(const std::string& scope) {
     const std::string place = scope.empty() ? kClaimOfAllNamespace : scope;
     const std::string name = scope.empty() ? kClaimOfAllLease : kClaimLease;
@@ -468,7 +468,7 @@ int RunOperator(const Options& options) {
   for (const int each : kStopSignals) sigaddset(&signals, each);
   sigaddset(&signals, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A dozen threads that allocate little: arenas of their own would only hold what they freed.
+  // A dozen threads that allocate little: separate arenas would only hold freed memory.
   mallopt(M_ARENA_MAX, 2);
   SetUpLog(options.log_level, options.log_json);
   Result<int> code = Run(options);

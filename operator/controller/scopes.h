@@ -52,7 +52,7 @@ class Scopes {
   // Whether its jobs are this operator's.
   void SetOpen(const std::string& scope, bool open) { scopes_[scope].open = open; }
 
-  // Of the scope that a namespace is of: its jobs are this operator's, and known as a whole.
+  // Whether the namespace's scope is known as a whole and its jobs belong to this operator.
   bool MayDecide(const std::string& name_space) const {
     const auto scope = scopes_.find(ScopeOf(name_space));
     return scope != scopes_.end() && scope->second.open && IsWhole(scope->second);

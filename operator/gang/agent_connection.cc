@@ -5,7 +5,7 @@
 namespace lockstep::gang {
 namespace {
 
-// From one that gives way to the next, for all of an operator: 250 handshakes a second.
+// Time between two connections that give way, for the whole operator: 250 handshakes a second.
 constexpr Duration kTurn = milliseconds(4);
 
 }  // namespace

@@ -38,7 +38,7 @@ class AgentConnection : private Semaphore::Waiter {
   AgentConnection(const AgentConnection&) = delete;
   AgentConnection& operator=(const AgentConnection&) = delete;
 
-  // In place of any time set before; what is under way goes on.
+  // Replaces an earlier time; a request under way continues.
   void Schedule(Time when) { timer_.WakeAt(when); }
   // Drops what is under way and what was scheduled.
   void Leave();

@@ -1,4 +1,4 @@
-// What the operator asks of an agent's port (docs/reference/protocol.md), as bytes of HTTP/1.1.
+// The operator's requests to an agent's port (docs/reference/protocol.md), as bytes of HTTP/1.1.
 // Pure.
 #ifndef LOCKSTEP_OPERATOR_GANG_AGENT_REQUESTS_H_
 #define LOCKSTEP_OPERATOR_GANG_AGENT_REQUESTS_H_

@@ -25,7 +25,7 @@ const GangPeers::Member* Machine0Of(const GangPeers& peers) {
   return found == peers.members.end() ? nullptr : &*found;
 }
 
-// Whether nobody answered. An answer that can't be read counts as one.
+// Whether there was no answer. An unreadable answer counts as one.
 bool IsSilence(const Error& error) {
   return error.kind != ErrorKind::kTooLarge && error.kind != ErrorKind::kInvalid;
 }
@@ -142,7 +142,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     version_ = 0;  // so that its next answer counts as new
     poll_error_ = status.error().message;
     wait = retry_.Take();
-    // Where others live it may only be late to listen.
+    // If other members are alive, it may only listen late.
     if (others_answer_) wait = std::min(wait, Pace());
     if (!ask_others_) others_[0].connection.Schedule(now);
   } else {
@@ -182,7 +182,7 @@ void GangJob::AskOther(size_t which) {
   other.connection.Client(peers_.key, core::GangIdentity(peers_.job_uid))
       .Ask(other.asked.address, GetStatusRequest(), now + kPatience,
            [this, which](const Result<HttpAnswer>& answer) { OnOthersAnswer(which, answer); });
-  // Who is late may be dead as well: the next is asked meanwhile.
+  // A late member may be dead too, so the next one is asked meanwhile.
   if (!second.busy()) second.Schedule(now + Pace());
 }
 
@@ -194,7 +194,7 @@ void GangJob::OnOthersAnswer(size_t which, const Result<HttpAnswer>& answer) {
   poll_error_ = status.ok() ? "" : status.error().message;
   if (status.ok()) others_retry_.Reset();
   const Duration wait = status.ok() ? UntilSilenceCounts(*status) : others_retry_.Take();
-  // One line of questions is enough, of whoever answers.
+  // One series of questions is enough, whichever member answers.
   AgentConnection& second = others_[1 - which].connection;
   if (status.ok() || !second.busy()) second.Leave();
   if (!status.ok()) connection.Leave();
@@ -229,7 +229,7 @@ void GangJob::SetHeard(bool heard) {
   if (again && !put_.busy()) put_.Schedule(shared_->loop->now());
 }
 
-// A machine that does not answer polls gets no PUT; the polls go on and show when it is back.
+// A machine that does not answer polls gets no PUT. The polls continue and show when it is back.
 void GangJob::Put() {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
   if (machine0 == nullptr || desired_.empty() || Accepted(desired_) || !heard_) return put_.Leave();

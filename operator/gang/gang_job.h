@@ -19,7 +19,7 @@
 
 namespace lockstep::gang {
 
-// What all jobs of a link share.
+// The state that all jobs of a link share.
 struct GangShared {
   EventLoop* loop;
   GangLinkOptions options;
@@ -66,13 +66,13 @@ class GangJob {
 
   AgentConnection poll_;     // of machine 0
   uint64_t version_ = 0;     // of machine 0's last answer
-  bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
+  bool heard_ = true;        // machine 0 gave any answer last time, or was not asked yet
   bool unreadable_ = false;  // but with nothing that an agent says
   DoublingPause retry_;
   DoublingPause gap_;
   Time asked_at_{};
   Time answered_at_{};      // by machine 0, as it should
-  std::string poll_error_;  // of whoever was asked last
+  std::string poll_error_;  // of the member that was asked last
 
   struct Other {
     AgentConnection connection;

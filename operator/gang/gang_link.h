@@ -15,8 +15,8 @@
 // Bounded: `max_polls` connections for polls, some 20 KB each (further questions wait, polls are
 // then short, and each is a connection of its own) and `max_puts` for desired states, 1 MiB an
 // answer, a deadline for each request; and the more jobs there are, the less often each is asked
-// while it runs. A job that waits its turn costs its peers and its desired state. All of it belongs
-// to the loop's thread; a callback may call anything here.
+// while it runs. A job that waits for its turn needs memory for its peers and its desired state
+// only. All of it belongs to the loop's thread; a callback may call anything here.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 
@@ -36,7 +36,7 @@
 
 namespace lockstep::gang {
 
-// Who can be asked about one job: machines whose agent runs and has an address.
+// The machines of one job that can be asked: their agents run and have an address.
 struct GangPeers {
   struct Member {
     uint32_t machine = 0;
@@ -56,23 +56,23 @@ struct GangPeers {
 struct GangLinkOptions {
   size_t max_polls = 256;
   size_t max_puts = 64;
-  Duration first_retry = milliseconds(5);  // after a failure; doubles while nobody answers
+  Duration first_retry = milliseconds(5);  // wait after a failure; doubles while no member answers
   Duration last_retry = seconds(10);
   // Between the polls of a gang that runs: its steps change the status all the time. And at least
   // this for each job there is: 2,500 polls a second of all, which took half of a core.
   Duration calm = seconds(1);
   Duration calm_a_job = microseconds(400);
-  // From one question to the next, however fast machine 0 answers: doubles while answers come
-  // less than a second apart. A machine 0 that lies costs the operator no more than that.
+  // Least time between two questions. It doubles while answers come less than a second apart, so a
+  // machine 0 that lies costs the operator no more than that.
   Duration first_gap = milliseconds(50);
   Duration last_gap = milliseconds(500);
-  // Asks gangs of more than core::kMaxProgressInStatus ranks for GangStatus::by_machine, too.
+  // Also asks gangs of more than core::kMaxProgressInStatus ranks for GangStatus::by_machine.
   bool by_machine = false;
 };
 
 struct GangLinkHandlers {
-  // What the coordinator (status.coordinator) or another member said: of the attempt that stands in
-  // the job's peers.
+  // The report of the coordinator (status.coordinator) or another member, from the attempt in the
+  // job's peers.
   std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
   // Machine 0's current attempt took the desired state that stands.
   std::function<void(const std::string& job)> on_accepted;
@@ -90,7 +90,7 @@ class GangLink {
 
   // Starts to poll the job's peers, or replaces them. The same peers again change nothing.
   void Set(const std::string& job, GangPeers peers);
-  // Ends the job's requests; no callback comes any more.
+  // Ends the job's requests; no further callback comes.
   void Forget(const std::string& job);
 
   // For a job that was Set. nullopt: nothing is sent; machine 0 keeps the state that it took last.

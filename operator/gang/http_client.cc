@@ -70,7 +70,7 @@ void HttpClient::OnTimer() {
 }
 
 void HttpClient::OnData(std::string_view bytes) {
-  if (!busy() || !sent_) return Drop();  // nobody asked
+  if (!busy() || !sent_) return Drop();  // no request is open
   received_.append(bytes);
   size_t used = 0;
   bool keep_alive = true;

@@ -41,7 +41,7 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // What was under way is dropped.
+  // Drops the request under way.
   void Ask(const std::string& address, std::string request, Time deadline, OnAnswer on_answer);
   bool busy() const { return on_answer_ != nullptr; }
   // Closes the connection; no callback comes.

@@ -21,7 +21,7 @@ inline constexpr std::string_view kSlicesOfJob =
 
 // "gpt-coordinator", "gpt-0", and with "-ipv6" those of the other family.
 std::string EndpointSliceName(std::string_view job, const core::SliceKey& key);
-// Absent: it is none of the job's.
+// Absent: the slice does not belong to the job.
 std::optional<core::SliceKey> SliceKeyOf(std::string_view job, std::string_view name);
 
 // The slice as it is to stand; `uid` of the one that is there already, or "".

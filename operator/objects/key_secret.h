@@ -1,6 +1,6 @@
 // The Secret <job>-key-… with the gang's key, as JSON for the API server. Key and name are derived
-// from the master key and the job's UID, so they can be made again: whoever has that name already
-// is this job's own Secret, for nobody without the key can guess it. Must not be logged.
+// from the master key and the job's UID, so they can be made again. An existing object of that name
+// is this job's Secret, because the name cannot be guessed without the key. Must not be logged.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 

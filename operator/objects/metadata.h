@@ -13,7 +13,7 @@ struct Metadata {
   std::string uid;
 };
 
-// Of any object's JSON; what can't be read is left empty.
+// Metadata of any object's JSON; unreadable fields stay empty.
 Metadata ReadMetadata(const std::string& json);
 
 // Whether its controlling owner is a TrainingJob of this name. If the UID differs, the owner is an

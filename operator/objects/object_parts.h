@@ -1,4 +1,4 @@
-// Parts that a job's objects have in common, for those who build them.
+// Common parts of a job's objects.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 
@@ -14,8 +14,8 @@ namespace lockstep::control {
 
 using Labels = std::map<std::string, std::string>;
 
-// Of pods and Services; the API server takes at most 15 letters. The second is that of metrics,
-// health and readiness.
+// Port names of pods and Services; the API server accepts at most 15 letters. The second is the
+// port of metrics, health and readiness.
 inline constexpr const char* kGangPortName = "lockstep-gang";
 inline constexpr const char* kHttpPortName = "lockstep-http";
 

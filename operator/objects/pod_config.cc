@@ -41,8 +41,8 @@ bool MountsSharedMemory(const core::Spec& spec) {
 
 using core::Spec;
 
-// An agent older than the operator refuses a field that it does not know, so it is told what it
-// reads and no more.
+// An agent older than the operator refuses an unknown field, so it gets only the fields that it
+// knows.
 constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command,
                            &Spec::args, &Spec::working_dir, &Spec::launch, &Spec::framework,
                            &Spec::mpi, &Spec::prestart, &Spec::prestart_exclude, &Spec::preflight,
@@ -77,7 +77,7 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;
-  // Whether machines may be left out is the gang's, too.
+  // The gang also needs to know whether machines may be left out.
   if (!status.elastic) {
     slim.spec.elastic.reset();
   } else if (!slim.spec.elastic) {

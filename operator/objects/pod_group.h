@@ -13,9 +13,9 @@
 
 namespace lockstep::control {
 
-// Where this scheduler's PodGroups are served: the first of these that a cluster has.
+// The APIs that may serve this scheduler's PodGroups; the first one that a cluster has is used.
 std::vector<kube::Resource> PodGroupsOf(core::GangScheduler gang);
-// What a cluster that serves none of them lacks.
+// The missing component of a cluster that serves none of them.
 const char* ProviderOf(core::GangScheduler gang);
 
 // `job` has passed Validate and its metadata holds namespace and UID. `machines`: all that are to
@@ -23,14 +23,14 @@ const char* ProviderOf(core::GangScheduler gang);
 std::string PodGroupObject(const core::TrainingJob& job, const core::PodGroupStatus& group,
                            int32_t machines, const kube::Resource& resource);
 
-// Of a machine's pod.
+// Joins a machine's pod to the group.
 void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata, Json& spec);
 
 // Pods of some gangs join by a field that an API server may drop without a word, also where it is
 // asked to be strict. A pod that joins and is not to be made, to see by its answer; "" of others.
 std::string JoiningPod(const core::PodGroupStatus& group);
 bool HasJoined(const std::string& pod);
-// What an API server lacks that dropped it.
+// The missing feature of an API server that dropped it.
 inline constexpr const char* kJoiningGate = "the feature gate GenericWorkload of its API server";
 
 // Whether its scheduler says what has become of it, as one that doesn't know it cannot.

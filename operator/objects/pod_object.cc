@@ -41,8 +41,8 @@ Json MetadataOfPod(const core::TrainingJob& job, const PodRequest& request, Json
   return metadata;
 }
 
-// Where a container that runs before the worker writes no termination message, kubelet takes the
-// end of its log: lastFailure quotes it.
+// If a container that runs before the worker writes no termination message, kubelet uses the end of
+// its log, which lastFailure quotes.
 void KeepLastWords(Json& spec) {
   if (IsUnset(spec, "initContainers")) return;
   for (Json& container : ListAt(spec, "initContainers")) {

@@ -27,13 +27,13 @@ struct AgentDelivery {
   std::string trainer_image{};         // for jobs that name no image
   std::string cuda_trainer_image{};    // for those that ask for GPUs; empty: trainer_image
   std::string spare_priority_class{};  // of spares; empty: the cluster's default
-  // What init container lockstep-install asks for, by resource: what a namespace's LimitRange or
-  // quota demands of every container. Below its own needs it does not count.
+  // Requests of init container lockstep-install, by resource, for a namespace's LimitRange or
+  // quota. Values below its own needs do not count.
   std::map<std::string, Quantity> resources{};
 };
 
-// What init container lockstep-install asks for, as the API server writes it; nothing where there
-// is none.
+// Requests of init container lockstep-install, as the API server writes them; empty if there is
+// none.
 std::map<std::string, std::string> InstallerAmounts(const AgentDelivery& delivery);
 
 // The values that differ from pod to pod.
@@ -49,7 +49,7 @@ struct PodRequest {
 
 // The first epoch of a job: its pods are <job>-<machine>, later ones <job>-<machine>-r<attempt>.
 inline constexpr int64_t kFirstEpoch = 1;
-// Of the environment variable that tells the agent its configuration, as execve takes it.
+// Most bytes of the environment variable with the agent's configuration, as in execve.
 inline constexpr size_t kMaxConfigVariable = size_t{128} << 10;
 
 std::string PodNameOf(const core::TrainingJob& job, uint32_t machine, uint32_t attempt);
@@ -66,8 +66,7 @@ Result<std::string> SparePodObject(const core::TrainingJob& job, const std::stri
                                    uint32_t number, const std::vector<std::string>& avoid_nodes,
                                    const AgentDelivery& delivery);
 
-// What a machine's pod asks for and where it may run, as a pod template: all that a queue counts
-// by.
+// A machine's requests and node constraints as a pod template, for counting by a queue.
 Result<std::string> CountedTemplate(const core::TrainingJob& job, const AgentDelivery& delivery);
 
 }  // namespace lockstep::control

@@ -15,8 +15,8 @@ Json Program(const char* argument) {
   return Json::array({std::string(pod::kAgentFolder) + "/lockstep-agent", argument});
 }
 
-// What of a container holds a place: its image, what it may and gets, and ports of the node. Ports
-// have no names here, so that nobody scrapes them.
+// The fields of a container that hold a place: its image, security context, resources, and ports of
+// the node. Its ports have no names, so that they are not scraped.
 Json Kept(const Json& container) {
   Json kept = Json::object();
   for (const char* key : {"name", "image", "imagePullPolicy", "resources", "securityContext",
@@ -37,7 +37,7 @@ Json Waiting(const Json& container, const char* argument) {
   return waiting;
 }
 
-// Those that a machine has beside its worker: their images are to be there, too.
+// The containers beside a machine's worker, because their images must be on the node too.
 void Quieten(Json& spec) {
   for (Json& container : ListAt(spec, "containers")) container = Waiting(container, "--spare");
   for (Json& container : ListAt(spec, "initContainers")) {
@@ -55,7 +55,8 @@ Result<std::string> Build(const core::TrainingJob& job, const std::string& agent
   Json& worker = pod::WorkerIn(spec);
   worker = pod::Worker(std::move(worker), job, delivery, "");
   Quieten(spec);
-  // It has the priority that it is given, whatever its machines have; and nobody opens its gates.
+  // It has its own priority, whatever its machines have, and no scheduling gates, because no
+  // controller would remove them.
   for (const char* key :
        {"volumes", "ephemeralContainers", "hostname", "subdomain", "priorityClassName", "priority",
         "preemptionPolicy", "readinessGates", "schedulingGates"}) {

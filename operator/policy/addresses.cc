@@ -95,15 +95,15 @@ WriteSlice WriteOf(const ReconcileContext& context, const core::SliceKey& key,
   return write;
 }
 
-// Nothing of the gang was made yet, so that nobody knows the coordinator's address.
+// No object of the gang exists yet, so no agent knows the coordinator's address.
 bool IsMadeAnew(const ReconcileContext& context) {
   return std::ranges::all_of(
       context.machines, [](const Machine& machine) { return machine.life == Life::kToCreate; });
 }
 
-// What leads by labels is never changed to lead by slices: the slices and the Endpoints that a
-// controller has made for it would stay. It goes as a whole, when a gang is made anew; and so do
-// names that are no longer wanted.
+// A Service that selects pods by labels is never changed to use slices, because a controller's
+// slices and Endpoints would stay. It is deleted when a gang is made anew, like names that the job
+// no longer wants.
 bool DropOldAddresses(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
   if (!IsMadeAnew(context)) return false;

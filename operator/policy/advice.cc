@@ -26,7 +26,7 @@ std::string_view Find(std::initializer_list<Sign> signs, std::string_view text) 
   return "";
 }
 
-// Where a machine's worker container gets an amount of a resource.
+// The field that gives a machine's worker container an amount of a resource.
 std::string FieldOf(std::string_view resource) {
   if (resource == "cpu" || resource == "memory") {
     return "spec.resourcesPerProcess." + std::string(resource);
@@ -39,7 +39,7 @@ std::string FieldOf(std::string_view resource) {
 std::string OfRoom(std::string_view resource, const std::optional<Quantity>& asked,
                    const std::map<std::string, Quantity>& largest) {
   const std::string name(resource);
-  // What a device plugin offers bears the name of a domain.
+  // Resources of device plugins have a domain in their name.
   const bool device = resource.find('/') != std::string_view::npos;
   const auto most = largest.find(name);
   const bool none = most == largest.end() || most->second == Quantity();
@@ -57,7 +57,7 @@ std::string OfRoom(std::string_view resource, const std::optional<Quantity>& ask
   return lead + FieldOf(resource) + ", wait, or add nodes";
 }
 
-// What stands between the first `before` and the next of `ends`; "" where `before` is not there.
+// The text between the first `before` and the next of `ends`; "": there is no `before`.
 std::string_view Between(std::string_view text, std::string_view before, std::string_view ends) {
   const size_t at = text.find(before);
   if (at == std::string_view::npos) return "";

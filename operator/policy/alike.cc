@@ -7,7 +7,7 @@ namespace {
 
 using Alike = ReplacementMemory::Alike;
 
-// Of an end that repeats itself on one node: there may be no other.
+// Repeated ends on one node count, because there may be no other node.
 constexpr int kMostOnOneNode = 3;
 
 const std::string& NodeOf(const Loss& loss) { return loss.machine->last_seen->node; }

@@ -1,5 +1,5 @@
-// The operator's mind: what is to be done for one job, from what is seen of it and the time. Pure.
-// docs/internals/architecture.md says why in this order; each policy has its own file.
+// Decide: the operator's decision for one job, from its observed state and the time. Pure. Each
+// policy has its own file; docs/internals/architecture.md explains their order.
 //
 //   Decision decision = Decide(snapshot, now);
 #ifndef LOCKSTEP_OPERATOR_POLICY_DECIDE_H_
@@ -10,7 +10,7 @@
 
 namespace lockstep::control {
 
-// Of spec.managedBy.
+// The value of spec.managedBy.
 inline constexpr const char* kManager = "lockstep.dev/operator";
 inline constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
 

@@ -1,5 +1,5 @@
-// Decision: what Decide wants done for one job. Level-triggered: deciding again from the same
-// snapshot gives the same Decision, and nothing is lost by carrying it out late.
+// Decision: the actions that Decide returns for one job. Level-triggered: the same snapshot gives
+// the same Decision, and carrying it out late loses nothing.
 #ifndef LOCKSTEP_OPERATOR_POLICY_DECISION_H_
 #define LOCKSTEP_OPERATOR_POLICY_DECISION_H_
 
@@ -18,28 +18,28 @@
 
 namespace lockstep::control {
 
-// What a gang needs before its machines: the key of its connections, names by which they find each
-// other, and one address that leads to machine 0's current attempt.
+// The objects that a gang needs before its machines: the key of its connections, the names of its
+// machines, and one address of machine 0's current attempt.
 struct MakeKey {};
 struct MakeNames {};
 struct MakeCoordinatorAddress {};
-// One that leads by labels, as older operators made it.
+// A Service that selects pods by labels, from an older operator.
 struct MoveCoordinatorAddress {
   std::string uid;  // precondition
   uint32_t attempt = 0;
 };
-// Names or an address that lead by labels, so that the next ones go by slices; names that are not
-// wanted.
+// Deletes Services that select pods by labels, so that the next ones use slices; and names that are
+// not requested.
 struct DropNames {
   std::string uid;  // precondition
 };
 struct DropCoordinatorAddress {
   std::string uid;  // precondition
 };
-// Where names or the coordinator's address lead.
+// The endpoints of the names or of the coordinator's address.
 struct WriteSlice {
   core::SliceKey key;
-  std::string uid;  // precondition; "": it is to be made
+  std::string uid;  // precondition; "": to be created
   std::vector<core::MachineEndpoint> endpoints;
 };
 struct StartMachine {
@@ -47,36 +47,36 @@ struct StartMachine {
   uint32_t attempt = 0;
   bool predecessor_dead = false;         // no earlier attempt of this machine can be alive
   std::vector<std::string> avoid_nodes;  // where its earlier attempts failed
-  std::string spare_node;                // that a spare has left for it; "" for none
+  std::string spare_node;                // node that a spare has left for it; "": none
 };
-// What holds a node for a machine that may be lost.
+// A spare: it holds a node for the replacement of a lost machine.
 struct StartSpare {
   uint32_t number = 0;
-  std::vector<std::string> avoid_nodes;  // that would not have a machine
+  std::vector<std::string> avoid_nodes;  // nodes that refused a machine
 };
-// A machine's attempt, or a spare. Asks it to leave; it is killed after the grace.
+// Asks a machine's attempt or a spare to leave; it is killed after the grace.
 struct StopMachine {
   std::string name;
   std::string uid;                       // precondition
-  std::optional<int64_t> grace_seconds;  // the job's own when absent
+  std::optional<int64_t> grace_seconds;  // absent: the job's own
 };
-// What Kueue is to admit before machines are made.
+// The Workload that Kueue must admit before machines are made.
 struct MakeWorkload {
   int64_t pods = 0;
   std::string priority_class;  // "": none
   bool of_queues = false;      // the class is a WorkloadPriorityClass
-  int32_t priority = 0;        // the class's, once it was read
-  bool elastic = false;        // its pods may become fewer, and another Workload replace it
+  int32_t priority = 0;        // value of the class, once it was read
+  bool elastic = false;        // it may shrink, and another Workload may replace it
   uint32_t slice = 0;          // of WorkloadSeen
-  std::string replaces;        // the Workload in whose place it is asked for; "": none
+  std::string replaces;        // the Workload that it replaces; "": none
 };
-// Fewer pods than it was admitted for; or another number, before it is.
+// Sets fewer pods than were admitted; or any number before the admission.
 struct ResizeWorkload {
   std::string name;
   std::string version;  // precondition
   int64_t pods = 0;
 };
-// One condition of it, as only the job's owner knows.
+// Sets one of its conditions, which only the job's owner knows.
 struct TellWorkload {
   std::string name;
   std::string uid;  // precondition
@@ -85,34 +85,34 @@ struct TellWorkload {
   std::string reason;  // CamelCase
   std::string message;
 };
-// Evicted, and nothing of the job runs any more: Kueue may give what it held to others.
+// It is evicted and nothing of the job runs, so Kueue may give its quota to others.
 struct ReleaseWorkload {
   std::string name;
   std::string version;  // precondition
 };
-// One that MultiKueue has made for the job becomes the job's, as Kueue's own jobs have theirs: who
-// finds it finds the job, and deletes both.
+// Makes the job the owner of a Workload that MultiKueue created for it, as for Kueue's own jobs.
+// Then the Workload leads to the job, and both are deleted together.
 struct AdoptWorkload {
   std::string name;
   std::string version;  // precondition
 };
-// Both are preconditions: it may have been admitted since it was seen to wait.
+// Both are preconditions, because it may have been admitted since it was observed.
 struct DropWorkload {
   std::string name;
   std::string uid;
   std::string version;
 };
-// What a scheduler is to know before the pods of a gang are made.
+// The PodGroup that a scheduler needs before the pods of a gang are made.
 struct MakePodGroup {
   core::PodGroupStatus group;
   int32_t machines = 0;
-  uint32_t epoch = 0;  // in which they are made
-  size_t api = 0;      // of those where PodGroups may be served
+  uint32_t epoch = 0;  // epoch in which they are made
+  size_t api = 0;      // one of the APIs that may serve PodGroups
 };
 struct DropPodGroup {
   core::PodGroupStatus group;
 };
-// Whether the scheduler that placed its pods knows of it.
+// Checks whether the scheduler that placed its pods knows the PodGroup.
 struct AskOfPodGroup {
   core::PodGroupStatus group;
 };
@@ -136,14 +136,15 @@ struct Decision {
   // Written by compare-and-swap before anything else happens; the rest is then decided again.
   std::optional<core::JobStatus> intent;
   std::vector<Action> actions;                // carried out in parallel
-  std::optional<core::DesiredState> desired;  // what machine 0 is to know
-  std::optional<core::JobStatus> status;      // what is seen; written last
-  std::vector<EventNote> events;              // told once the write they belong to has succeeded
+  std::optional<core::DesiredState> desired;  // the desired state of machine 0
+  std::optional<core::JobStatus> status;      // the observed status; written last
+  std::vector<EventNote> events;              // recorded once their write has succeeded
   int replacements = 0;                       // how many machines the intent replaces
-  bool nothing_missing = false;               // of what the gang needs: a refusal is of no interest
-  bool progress_waits = false;                // decide again when the job may tell its steps
-  Memory memory;                              // to be remembered until the next call
-  Time wake = kNever;                         // decide again then, though nothing happens
+  // no object of the gang is missing, so a refusal no longer counts
+  bool nothing_missing = false;
+  bool progress_waits = false;  // decide again when the job may write its steps
+  Memory memory;                // kept until the next call
+  Time wake = kNever;           // decide again then, even if nothing happens
 };
 
 }  // namespace lockstep::control

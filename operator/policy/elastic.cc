@@ -60,9 +60,9 @@ struct Size {
   std::vector<uint32_t> give_way;  // whose pods go, so that machine 0 finds a node, or another one
 };
 
-// From when the others go on without this one, which waits for a node: after shrinkAfter; or at
-// once, where it was asked to leave, for its ranks have saved what they had, and the scheduler has
-// said no.
+// When the others continue without this machine, which waits for a node: after shrinkAfter. At
+// once, if it was asked to leave, because its ranks have saved their state and the scheduler has
+// found no node.
 WallTime LeftOutAt(const ReconcileContext& context, const Machine& machine) {
   const bool asked = context.snapshot.status.elastic->asked.Contains(machine.index) &&
                      !machine.seen->unplaced_because.empty();
@@ -70,7 +70,7 @@ WallTime LeftOutAt(const ReconcileContext& context, const Machine& machine) {
   return machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
 }
 
-// A pod of the machine's is on its way out, and leaves a node to whoever waits.
+// A pod of the machine is leaving and frees its node.
 bool LeavesANode(ReconcileContext& context, const Machine& machine) {
   return std::ranges::any_of(machine.earlier, [&](const MachineObservation* seen) {
     const bool leaves =
@@ -142,7 +142,7 @@ std::optional<Size> Smaller(ReconcileContext& context) {
               {}};
 }
 
-// A gang that runs, with all its machines; those that have come are told of at the next checkpoint.
+// A gang that runs with all its machines. New machines join at the next checkpoint.
 std::optional<Size> Larger(ReconcileContext& context) {
   const ElasticStatus& present = *context.snapshot.status.elastic;
   const core::GangStatus* gang = Coordinator(context);
@@ -202,7 +202,7 @@ void BeginElastic(ReconcileContext& context) {
   std::optional<ElasticStatus>& elastic = context.next.elastic;
   const auto machines = static_cast<uint32_t>(context.spec().num_machines);
   if (!context.spec().elastic) return elastic.reset();
-  // Of the gang before this one, some may be alive, though nothing of them is seen.
+  // Ranks of the previous gang may be alive, even if none is observed.
   const Members witnesses = elastic ? elastic->witnesses : Members::All(machines);
   elastic.emplace();
   elastic->members = Members::All(machines);
@@ -257,7 +257,7 @@ void ObserveElastic(ReconcileContext& context) {
     return machine < context.machines.size() && HasNode(context.machines[machine]);
   });
   elastic.asked = Members::Of(std::move(asked));
-  // What machine 0 has begun since it heard of them tells that of no earlier one any rank is alive.
+  // Machine 0 has begun a generation since it knows them, so no rank of an earlier one is alive.
   const core::GangStatus* gang = Coordinator(context);
   if (gang != nullptr && gang->epoch == context.snapshot.status.epoch && !gang->history.empty() &&
       gang->history.back().members == elastic.members) {

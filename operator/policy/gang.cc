@@ -8,8 +8,8 @@ constexpr Duration kOutrankAgain = minutes(1);  // for who says so again and aga
 // A pod may be seen before the status that ordered it, but not for this long.
 constexpr Duration kAheadPatience = minutes(1);
 
-// Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
-// own, the newest attempt that was seen to be over.
+// Ends that machine 0 learns, so that it need not wait for silence: the newest ended attempt of
+// every machine except machine 0.
 std::vector<core::DesiredState::Terminated> Terminated(const ReconcileContext& context) {
   std::vector<core::DesiredState::Terminated> ended;
   for (const Machine& machine : context.machines) {
@@ -46,7 +46,7 @@ void RaiseEpoch(ReconcileContext& context, uint32_t epoch, const std::string& ev
 }
 
 // The highest attempt of a pod that a lost status ordered; 0: there is none. An operator that was
-// paused while status went back may still make one. Its agent may have members that refuse the
+// paused while status went back may still make such a pod. Its agent's members may refuse the
 // machine 0 of the restored status.
 uint32_t AttemptOfLostStatus(ReconcileContext& context) {
   uint32_t highest = 0;

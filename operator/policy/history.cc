@@ -127,7 +127,7 @@ void RecordVerdict(ReconcileContext& context, core::Generation generation,
                    const core::Failure& failure) {
   if (!generation.exists()) return;
   RestartRecord& record = RecordOf(context.next.history, generation);
-  if (record.cause != core::Cause::kNone) return;  // its coordinator has told of its end
+  if (record.cause != core::Cause::kNone) return;  // its coordinator has reported its end
   record.cause = failure.cause;
   record.machine = failure.machine;
   record.detected = context.now.wall;
@@ -165,7 +165,7 @@ void CountRestarts(ReconcileContext& context) {
   for (auto record = next.history.rbegin(); record != next.history.rend(); ++record) {
     if (record->generation < next.gang_generation) count(core::ClassOf(record->cause), 1);
   }
-  // Those that nobody heard of.
+  // Generations without a report.
   count(core::CauseClass::kApplication,
         grown(&Counters::process_failures, &Counters::out_of_memory));
   count(core::CauseClass::kStopped, grown(&Counters::stops));

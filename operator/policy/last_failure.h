@@ -1,4 +1,4 @@
-// status.lastFailure, of failures that the gang goes on from, or went on from.
+// status.lastFailure, for failures that the gang survives or survived.
 #ifndef LOCKSTEP_OPERATOR_POLICY_LAST_FAILURE_H_
 #define LOCKSTEP_OPERATOR_POLICY_LAST_FAILURE_H_
 
@@ -13,8 +13,8 @@ namespace lockstep::control {
 // The event of a rank that is started again while its generation runs on.
 inline constexpr std::string_view kRankRestarted = "RankRestarted";
 
-// What ended `generation`, or, `alone`, one rank of it, with an event, if it is news; nothing for
-// kNone.
+// Records the failure that ended `generation`, or with `alone` one rank of it. A new failure gets
+// an event; kNone is ignored.
 void RecordFailure(ReconcileContext& context, const core::Failure& failure,
                    core::Generation generation, bool alone = false);
 

@@ -28,13 +28,13 @@ std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
 }
 
 core::LedgerMoment MomentOf(const ReconcileContext& context) {
-  // What was written last has stood since then.
+  // Nothing was written since then.
   const core::JobStatus& before = context.snapshot.status;
   const auto pending = before.machines.by_state.find(core::MachineState::kPending);
   core::LedgerMoment moment;
   moment.now = context.now.wall;
   moment.machines = before.attempts.size();
-  // Who is left out is not waited for.
+  // The gang does not wait for a machine that is left out.
   const auto& elastic = before.elastic;
   const int left_out = elastic ? moment.machines - static_cast<int>(elastic->members.size()) : 0;
   moment.begun = before.timings.created.value_or(context.now.wall);

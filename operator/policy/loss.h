@@ -1,5 +1,5 @@
-// Loss: a machine that is to have another attempt, and why; and the policies that find and judge
-// losses. replacement.cc replaces and charges them.
+// Loss: a machine that needs another attempt, and why; and the policies that find and judge losses.
+// replacement.cc replaces and charges them.
 #ifndef LOCKSTEP_OPERATOR_POLICY_LOSS_H_
 #define LOCKSTEP_OPERATOR_POLICY_LOSS_H_
 
@@ -19,23 +19,22 @@ struct Loss {
   std::string what;
   uint32_t needs_epoch = 0;  // of kOvertaken
   Payer payer = Payer::kMachine;
-  std::string likeness{};           // equal for ends of the same sort; "" where nothing is judged
+  std::string likeness{};           // equal for ends of the same kind; "": not judged
   bool elsewhere = false;           // its node is avoided from now on
-  bool counted = false;             // its round of kJob is charged already
-  const MachineEnd* end = nullptr;  // null: it is not over
+  bool counted = false;             // its round of kJob is already charged
+  const MachineEnd* end = nullptr;  // null: the attempt is not over
 };
 
-// A loss whose machine is over or gone.
+// Whether the machine of the loss has ended or is gone.
 Loss LossByEnd(const ReconcileContext& context, const Machine& machine);
 
-// alike.cc: a loss becomes the job's own doing, kJob, if machines were lost the same way on another
-// node, or on one node several times in a row. Machines that are lost the same way at about the
-// same time count as one round: only one of them is charged.
+// alike.cc: a loss counts as caused by the job (kJob) if machines were lost the same way on another
+// node, or several times in a row on one node. Machines that are lost the same way at about the
+// same time are one round; only one of them is charged.
 void JudgeAlike(ReconcileContext& context, std::vector<Loss>& losses);
 
-// starting.cc: a machine that has a node and does not start there within startTimeout, though
-// nothing is on its way: the image cannot be pulled, a Secret or a volume is missing. A pull that
-// goes on is waited for.
+// starting.cc: a machine that does not start on its node within startTimeout, because its image
+// cannot be pulled, or a Secret or volume is missing. A pull in progress is awaited.
 std::optional<Loss> FindStuck(ReconcileContext& context, const Machine& machine);
 
 }  // namespace lockstep::control

@@ -38,7 +38,7 @@ Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   return seen.stage == Stage::kPlaced ? Life::kWaiting : Life::kPending;
 }
 
-// Where attempts stand that were replaced, and do not go: dead ones, it seems, though a scheduler
+// Nodes of replaced attempts that do not leave. These nodes are probably dead, but a scheduler
 // sends pods there until Kubernetes notices.
 std::set<std::string_view> NodesOfTheDead(const std::vector<Machine>& machines) {
   std::set<std::string_view> nodes;
@@ -77,8 +77,8 @@ bool EndedByDeletion(const MachineObservation& seen) {
   return seen.leave_by.has_value() && !end.container.empty() && by_signal;
 }
 
-// Of a container's log the end says most, of kubelet's sentences the beginning. What stands around
-// them in status has room beside them.
+// The end of a container's log matters most, and the beginning of kubelet's sentences. The limit
+// leaves room for the text around them in status.
 std::string Quoted(const MachineEnd& end) {
   constexpr size_t kLongest = 180;
   if (end.message.empty()) return "";
@@ -114,7 +114,7 @@ End EndAsAWhole(const MachineObservation& seen) {
   return end;
 }
 
-// 143 says that the agent got SIGTERM, not from whom: its ranks can send one, too.
+// 143 means that the agent got SIGTERM from any sender; its ranks can send one too.
 bool WasAsked(const MachineObservation& seen) {
   if (seen.end->asked) return true;
   const bool evidence = seen.leave_by.has_value() || !Holds(Rule::kAskedNeedsEvidence);
@@ -175,7 +175,7 @@ std::string ContainerText(const std::string& name) {
 }
 
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch) {
-  constexpr uint32_t kFurthest = 10'000;  // each costs somebody a machine
+  constexpr uint32_t kFurthest = 10'000;  // each costs a machine
   return epoch > status.epoch && epoch - status.epoch <= kFurthest;
 }
 
@@ -219,7 +219,7 @@ const core::GangStatus::MachineStatus* Told(const core::GangStatus& status,
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
   std::vector<const MachineObservation*> leftovers;
   for (const MachineObservation& seen : snapshot.machines) {
-    // What is seen of machines may be ahead of the status, after another leader's decisions.
+    // After another leader's decisions, the observed machines may be ahead of the status.
     if (seen.attempt > snapshot.status.epoch) continue;
     const bool is_machine = seen.machine >= 0 && seen.machine < snapshot.status.attempts.size();
     // A status with this epoch that never ordered the attempt has gone back since the order.
@@ -258,7 +258,7 @@ End EndOf(const Snapshot& snapshot, const Machine& machine) {
     const bool gone = machine.seen->node_state == NodeState::kGone;
     end.what = "its node " + machine.seen->node + (gone ? " is gone" : " is out of service");
   }
-  // Who deletes it and gives it time to leave asks for nothing else.
+  // A deletion with a grace period asks only for that.
   const bool asked = machine.seen == nullptr && last != nullptr && last->leave_by.has_value();
   if (asked && end.kind == EndKind::kLost) end.kind = EndKind::kAsked;
   return end;

@@ -1,4 +1,4 @@
-// The machines of a job as what is seen shows them, and how a machine's current attempt ended.
+// The machines of a job, from the observations, and how a machine's current attempt ended.
 #ifndef LOCKSTEP_OPERATOR_POLICY_MACHINES_H_
 #define LOCKSTEP_OPERATOR_POLICY_MACHINES_H_
 
@@ -13,37 +13,38 @@
 namespace lockstep::control {
 
 enum class Life : uint8_t {
-  kNone,      // no attempt, or no quota for it: nothing is to run
+  kNone,      // no attempt, or no quota for it: nothing must run
   kToCreate,  // its attempt is recorded and not made yet
   kPending,   // it has no node
   kWaiting,   // on a node; its agent does not run yet
   kRunning,
   kEnded,  // nothing it started can be alive
-  kGone,   // it was there and is not any more, or its node is
+  kGone,   // its pod or its node is gone
 };
 
 struct Machine {
   uint32_t index = 0;
   uint32_t attempt = 0;
   Life life = Life::kNone;
-  const MachineObservation* seen = nullptr;        // of this attempt
-  const MachineObservation* last_seen = nullptr;   // the same; or as it was when it went away
-  std::vector<const MachineObservation*> earlier;  // of lower attempts
-  bool sent_to_its_dead = false;                   // waits on a node that such a one does not leave
+  const MachineObservation* seen = nullptr;        // observation of this attempt
+  const MachineObservation* last_seen = nullptr;   // the same; or its last state before it was gone
+  std::vector<const MachineObservation*> earlier;  // observations of lower attempts
+  // waits on a node that an earlier attempt still holds
+  bool sent_to_its_dead = false;
 };
 
 // By index, 0 .. status.attempts.size() - 1.
 std::vector<Machine> Machines(const Snapshot& snapshot);
 
-// What agents say of exactly this attempt, of a status that lists machines in order, as agents do;
-// null: nothing.
+// The agents' report of exactly this attempt; null: none. `status` lists machines in order, as
+// agents do.
 const core::GangStatus::MachineStatus* Told(const core::GangStatus& status, const Machine& machine);
 
-// What belongs to no machine's attempts: there is no such machine, or the status that ordered the
-// attempt is lost. Nothing of an epoch that is yet to be heard of.
+// Observations that belong to no machine's attempts: there is no such machine, or the status that
+// ordered the attempt is lost. Without those of an epoch that is not known yet.
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);
 
-// Every lower attempt of the machine was seen to be over or taken for dead, or there is none.
+// Whether every lower attempt of the machine is over or counts as dead, or there is none.
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine);
 
 enum class EndKind : uint8_t {
@@ -59,7 +60,7 @@ enum class EndKind : uint8_t {
   kLost,           // anything else: a machine failure
 };
 
-// How a machine whose life is kEnded or kGone came to its end.
+// How a machine whose life is kEnded or kGone ended.
 struct End {
   EndKind kind = EndKind::kLost;
   std::string what;  // "its agent was killed by SIGKILL on node a"
@@ -68,13 +69,14 @@ struct End {
 };
 End EndOf(const Snapshot& snapshot, const Machine& machine);
 
-// The verdict that the job's machine 0 told in its last answer, before its end was seen.
+// The verdict in machine 0's last answer, before its end was observed.
 std::optional<core::Termination> VerdictHeard(const Snapshot& snapshot);
 
 // "container worker" or "init container fetch".
 std::string ContainerText(const std::string& name);
 
-// Above the recorded epoch, and near enough to be believed: status may have gone back that far.
+// Whether the epoch is above the recorded one and close enough to be plausible: status may have
+// gone back that far.
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch);
 
 // "machine 3".

@@ -1,7 +1,7 @@
-// Memory: what an operator remembers of a job from one decision to the next and writes down
-// nowhere: one struct for each policy, which that policy's file alone writes
-// (ReconcileContext::Own) and every other may read. After the operator's restart it begins empty,
-// and what follows is slower or more careful, never wrong.
+// Memory: an operator's unsaved knowledge about a job, from one decision to the next. There is one
+// struct for each policy. Only that policy's file writes it (ReconcileContext::Own); every other
+// may read it. After the operator's restart it is empty. Decisions are then slower or more careful,
+// never wrong.
 #ifndef LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
 #define LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
 
@@ -24,120 +24,124 @@ using MachineAttempt = std::pair<uint32_t, uint32_t>;
 // remember.cc
 struct AttemptsMemory {
   struct Known {
-    bool existed = false;  // seen, or made; else it stood in status, and somebody made it, perhaps
-    bool over = false;     // its processes were seen to be
+    bool existed = false;  // observed or made; false: status lists it, so it may exist
+    bool over = false;     // its processes have ended
   };
-  bool from_the_beginning = false;  // this operator has seen every attempt of the job
-  // Machines of which it has seen every attempt but those that it has taken for dead.
+  bool from_the_beginning = false;  // this operator has observed every attempt of the job
+  // Machines whose attempts it has all observed, except those that count as dead.
   std::set<uint32_t> accounted;
-  // The machines' current attempts, and what may be alive of earlier ones: who is over and has a
-  // successor is forgotten.
+  // The machines' current attempts, and earlier ones that may be alive. An attempt that is over and
+  // has a successor is forgotten.
   std::map<MachineAttempt, Known> attempts;
 };
 
 // context.h
 struct RecordMemory {
-  Time written{};  // the status was, last
+  Time written{};  // time of the last status write
 };
 
 // pods.cc
 struct AssemblyMemory {
-  uint32_t made_in = 0;  // the epoch in which the whole gang was made; 0: not known
+  uint32_t made_in = 0;  // epoch in which the whole gang was made; 0: not known
 };
 
 // addresses.cc
 struct AddressesMemory {
-  bool had_names = false;         // they were seen; false again once they went unwanted
-  bool had_coordinator = false;   // its address was seen
-  std::optional<Time> gone;       // since when one of these is missing
-  std::optional<Time> names_due;  // when names that lead elsewhere are written at the latest
+  // the names existed; false again once the job no longer wants them
+  bool had_names = false;
+  bool had_coordinator = false;   // its address existed
+  std::optional<Time> gone;       // start of the time in which one of these is missing
+  std::optional<Time> names_due;  // deadline for writing names that lead elsewhere
 };
 
 // replacement.cc
 struct ReplacementMemory {
-  std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
-  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
-  std::set<std::string> refused_by;     // nodes that would not have a machine
+  std::map<uint32_t, int> quick_ends;   // short-lived attempts of a machine in a row
+  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits until then until then
+  std::set<std::string> refused_by;     // nodes that refused a machine
   struct AwaitedReason {
     std::string uid;  // of the pod
     Time until{};
   };
-  std::map<uint32_t, AwaitedReason> reasons;  // why machines were ended, not told yet
-  // What keeps a machine that has a node from starting.
+  std::map<uint32_t, AwaitedReason> reasons;  // why machines were ended, not reported yet
+  // Why a machine with a node does not start.
   struct Stuck {
     std::string uid;       // of the pod
-    std::string likeness;  // as of ends
+    std::string likeness;  // the same kind as in ends
     Time since{};
   };
   std::map<uint32_t, Stuck> stuck;
-  // Ends that may be, or are, of the job's own doing, by what they have in common.
+  // Ends that the job caused, or may have caused, by their common cause.
   struct Alike {
     std::set<std::string> nodes;
-    int rounds = 0;           // attempts that came to it, those made at one time counted once
-    uint32_t next_round = 0;  // attempts from this one on are of another round
-    uint32_t charged = 0;     // the epoch that the last charge made
+    int rounds = 0;           // attempts with this end; attempts made at one time count once
+    uint32_t next_round = 0;  // attempts from this one on belong to another round
+    uint32_t charged = 0;     // epoch of the last charge
     Time last{};
   };
   std::map<std::string, Alike> alike;
   std::optional<core::Failure> of_job;  // the last of them, if no generation has run since
-  int slow = 0;            // machines that were replaced for their slowness, at no cost
-  bool overtaken = false;  // the epoch was raised above a status that had gone back
+  int slow = 0;                         // machines that were replaced for slowness, uncharged
+  bool overtaken = false;               // the epoch was raised because status had gone back
 };
 
 // spares.cc
 struct SparesMemory {
   struct Place {
-    std::string uid;   // of the spare that leaves
-    std::string node;  // which a machine is to have
-    Time until{};      // waited for it no longer
+    std::string uid;   // UID UID of the spare that leaves
+    std::string node;  // node that a machine will get
+    Time until{};      // end of the wait for it
   };
   std::map<MachineAttempt, Place> places;
-  bool begun = false;              // this operator has seen the job
-  std::set<std::string> released;  // by UID: that another operator had asked to leave by then
-  std::map<std::string, WallTime> known;  // by UID, when they were made: that nobody asked to leave
-  int quick_ends = 0;                     // in a row
-  int tries = 0;                          // to make some, since one was last seen
-  Time make_again{};                      // nothing is made before
-  std::set<std::string> refused_by;       // nodes that would not have one
+  bool begun = false;              // this operator has decided for the job before
+  std::set<std::string> released;  // by UID: spares that another operator had asked to leave
+  // by UID, time of creation: spares that were not asked to leave
+  std::map<std::string, WallTime> known;
+  int quick_ends = 0;                // in a row
+  int tries = 0;                     // tries to make spares since the last one existed
+  Time make_again{};                 // no spare is made before
+  std::set<std::string> refused_by;  // nodes that refused a spare
 };
 
 // placement.cc
 struct PlacementMemory {
-  int releases = 0;                 // times the gang let go, in a row
-  uint32_t released_epoch = 0;      // in which it last did
-  std::optional<Time> start_again;  // after letting go
+  int releases = 0;                 // times the gang released its nodes, in a row
+  uint32_t released_epoch = 0;      // epoch epoch in which it last did
+  std::optional<Time> start_again;  // wait after the release
 };
 
 // gang.cc
 struct GangMemory {
-  std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
-  std::optional<Time> outranked;      // the epoch was raised above one that the coordinator knew
+  // start of the present coordinator's wait for the end of earlier ranks
+  std::optional<Time> fencing_since;
+  std::optional<Time> outranked;  // the epoch was raised above the coordinator's
 };
 
 // stop.cc
 struct StopMemory {
-  std::optional<Time> since;  // the stop that is under way was first wanted
+  std::optional<Time> since;  // start of the current stop
 };
 
 // verdict.cc
 struct VerdictMemory {
-  std::optional<Time> spent_since;  // the machine budget was first seen to be spent
+  std::optional<Time> spent_since;  // time at which the machine budget was exhausted
 };
 
 // finish.cc
 struct FinishMemory {
-  std::optional<Time> since;  // the job was first seen to be over
+  std::optional<Time> since;  // time at which the job had ended
 };
 
 // observe.cc
 struct ObserveMemory {
-  std::optional<WallTime> scheduled;  // every machine was seen to have a node
-  Time paced{};                       // a second after the last write, were they a second apart
+  std::optional<WallTime> scheduled;  // time at which every machine had a node
+  Time paced{};                       // a second after the last write, if writes are a second apart
 };
 
 // stall.cc
 struct StallMemory {
-  // Since when hangTimeout watches no rank of a running generation, and whether that was said.
+  // Start of the time in which hangTimeout watches no rank of a running generation, and whether
+  // that was reported.
   std::optional<std::pair<core::Generation, Time>> unwatched;
   bool said_unwatched = false;
 };

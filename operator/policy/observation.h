@@ -1,6 +1,7 @@
-// MachineObservation: what is seen of one attempt of a machine, in words that hold for a pod of a
-// cluster and for an agent process of one computer alike. Whoever observes makes it (of pods:
-// operator/controller/observe/observe_pod.h); policies read nothing else of machines. Plain values.
+// MachineObservation: the observed state of one attempt of a machine, the same for a pod of a
+// cluster and an agent process on one computer. Observers make it (for pods:
+// operator/controller/observe/observe_pod.h). It is the policies' only source about machines. Plain
+// values.
 #ifndef LOCKSTEP_OPERATOR_POLICY_OBSERVATION_H_
 #define LOCKSTEP_OPERATOR_POLICY_OBSERVATION_H_
 
@@ -12,27 +13,28 @@
 
 namespace lockstep::control {
 
-// Which budget an end is charged to.
+// The budget that an end is charged to.
 enum class Payer : uint8_t {
   kMachine,  // maxMachineReplacements; none where the machine was asked to leave
   kSuspect,  // likewise, but maxRestarts once it has ended the same way on another node
   kJob,      // maxRestarts
 };
 
-// How an attempt ended, so that nothing it started can be alive.
+// How an attempt ended. No process that it started can be alive.
 struct MachineEnd {
-  bool agent_ran = true;  // false: it failed without its agent, which told nothing
-  std::string container;  // then: that failed; "": the machine as a whole
-  int exit_code = -1;  // of its agent, or of `container`; -1: a signal ended it, or nobody saw how
-  int signal = 0;      // that killed it; 0: none, or not known
+  bool agent_ran = true;  // false: it failed without a report of its agent
+  std::string container;  // the failed container; "": the machine as a whole
+  // exit code of its agent or of `container`; -1: ended by a signal, or not known
+  int exit_code = -1;
+  int signal = 0;           // signal that killed it; 0: none, or not known
   std::string termination;  // the message that its agent left; "" for none
-  std::string reason;       // where a code does not say all: StartError, Evicted
-  std::string message;      // more about the reason, for people
+  std::string reason;       // reason beside the code: StartError, Evicted
+  std::string message;      // details of the reason, for users
   Payer payer = Payer::kMachine;
-  bool out_of_memory = false;  // it went over its memory limit, and the kernel ended all of it
+  bool out_of_memory = false;  // it exceeded its memory limit, and the kernel killed all of it
   bool asked = false;          // it was asked to leave: drained, evicted, preempted
-  std::string asked_for;       // why, where that is known
-  bool rejected = false;       // its node would not have it
+  std::string asked_for;       // why, if known
+  bool rejected = false;       // its node refused it
   bool misaligned = false;     // because its resources are not on one NUMA node
 
   friend bool operator==(const MachineEnd&, const MachineEnd&) = default;
@@ -40,9 +42,9 @@ struct MachineEnd {
 
 // Why an attempt that has a node does not start.
 struct StartTrouble {
-  bool agent = true;        // else what must run before it
+  bool agent = true;        // the worker container; else a container that must run before it
   std::string reason;       // ImagePullBackOff
-  std::string message;      // for people
+  std::string message;      // for users
   std::string container{};  // that does not start
   Payer payer = Payer::kSuspect;
 
@@ -58,29 +60,29 @@ enum class Stage : uint8_t {
 enum class NodeState : uint8_t {
   kWell,  // or not known
   kUnreachable,
-  kOutOfService,  // somebody said that nothing on it runs any more
+  kOutOfService,  // a user declared that nothing runs on it
   kGone,
 };
 
 struct MachineObservation {
-  std::string name;  // by which it is stopped
-  std::string uid;   // no other one that has or had its name has the same
+  std::string name;  // ID to stop it by
+  std::string uid;   // unique among all objects that have or had its name
   int32_t machine = -1;
   uint32_t attempt = 0;
-  int32_t spare = -1;  // of what waits for a machine to be lost, its number; it is no machine
+  int32_t spare = -1;  // number of a spare, which is not a machine
   WallTime created{};
-  std::optional<WallTime> leave_by;  // it was asked to go, by then at the latest
+  std::optional<WallTime> leave_by;  // it was asked to leave; the latest time of its end
   Stage stage = Stage::kUnplaced;
-  bool ready = false;               // its agent says so
-  std::optional<MachineEnd> end;    // whatever its stage was
-  bool all_ended = false;           // what else ran beside its agent is over, too
+  bool ready = false;               // its agent is ready
+  std::optional<MachineEnd> end;    // in any stage
+  bool all_ended = false;           // all other containers are over too
   std::optional<WallTime> started;  // its agent was
   std::string address;              // of its agent; "" while it has none
   std::string node;                 // "" while it has none
   NodeState node_state = NodeState::kWell;
-  std::string unplaced_because;         // the scheduler's words
-  bool place_is_its_own = false;        // it would find no place where another machine has left one
-  bool unprepared = false;              // its volumes or its network are not there
+  std::string unplaced_because;         // the scheduler's message
+  bool place_is_its_own = false;        // it would not fit where another machine has left
+  bool unprepared = false;              // its volumes or its network are not ready
   std::optional<StartTrouble> trouble;  // only while it is placed
 
   bool over() const { return end.has_value(); }

@@ -16,8 +16,8 @@ using core::JobStatus;
 using core::MachineState;
 
 constexpr Duration kDetailsEvery = seconds(1);
-// What is urgent is written at once until so many writes run ahead of one a second: a gang that
-// lies about its restarts writes no faster.
+// Urgent changes are written at once, until this many writes are ahead of one a second. So a gang
+// that lies about its restarts writes no faster.
 constexpr int kBurst = 10;
 
 // Null: not among the worst hundred.
@@ -28,7 +28,7 @@ const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
   return found == status.machine_statuses.end() ? nullptr : &*found;
 }
 
-// What the coordinator says of a machine whose container runs.
+// The coordinator's view of a machine whose container runs.
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
   const core::GangStatus::MachineStatus* told = Told(status, machine);
   if (told == nullptr) return MachineState::kStarting;
@@ -158,7 +158,7 @@ JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& sto
   const bool begun = status.timings.started.has_value();
   const core::GangStatus* gang = Coordinator(context);
   const bool runs = gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning);
-  // A machine that is to be taken in at a checkpoint, and is lost before, stops nobody.
+  // If a machine that will join at a checkpoint is lost before, no other machine stops.
   if (!AllPlaced(context) && !(runs && status.elastic)) {
     return begun ? JobState::kRestarting : JobState::kPending;
   }
@@ -202,7 +202,7 @@ void ObserveGang(ReconcileContext& context) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return;
   JobStatus& next = context.next;
-  // A generation's end tells of itself in its record.
+  // A generation's end is in its record.
   const bool alone = gang->counters.alone > next.counters.alone &&
                      std::ranges::none_of(gang->history, [&](const core::GenerationRecord& record) {
                        return record.failure.message == gang->last_failure.message;
@@ -222,7 +222,7 @@ void ObserveTimings(ReconcileContext& context) {
   if (!placed) {
     scheduled.reset();
   } else if (!timings.scheduled) {
-    // What is seen now may be written later.
+    // This observation may be written later.
     if (!scheduled) scheduled = context.now.wall;
     timings.scheduled = scheduled;
   }
@@ -234,7 +234,7 @@ void ObserveTimings(ReconcileContext& context) {
   if (gang == nullptr || timings.first_step) return;
   for (const auto& generation : gang->history) {
     if (!generation.first_step) continue;
-    // A container's start, from which it is reckoned, is told in whole seconds.
+    // It counts from the container's start, which is known in whole seconds.
     timings.first_step = WallOf(context, generation.first_step);
     if (timings.first_step && timings.started) {
       timings.first_step = std::max(*timings.first_step, *timings.started);
@@ -248,8 +248,8 @@ bool IsPassing(JobState before, JobState after) {
   return before == JobState::kPending && after == JobState::kStarting;
 }
 
-// What people wait for, or what is decided by. The rest, counts of pods on their way above all,
-// would otherwise be written once for every pod.
+// Fields that users wait for, or that decide. The others, above all counts of pods in transit,
+// would be written once for every pod.
 bool IsUrgent(const JobStatus& before, const JobStatus& after) {
   const auto same_conditions = [](const JobStatus& a, const JobStatus& b) {
     return std::equal(a.conditions.begin(), a.conditions.end(), b.conditions.begin(),

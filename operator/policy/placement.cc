@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kFirstPause = seconds(20);
 constexpr Duration kLongestPause = minutes(5);
 
-// Spreads jobs that let go at one moment: up to half of the pause again, by UID.
+// Spreads jobs that release their nodes at one moment: adds up to half of the pause, by UID.
 Duration Jitter(const std::string& uid, Duration pause) {
   const auto hash = static_cast<int64_t>(std::hash<std::string>()(uid) % 512);
   return pause * hash / 1024;
@@ -31,7 +31,7 @@ void RememberRelease(ReconcileContext& context) {
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
-  // Where Kueue is, it does the same, by its waitForPodsReady.
+  // Kueue does the same by its waitForPodsReady.
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
   if (queue && queue->queues != Queues::kAbsent) return std::nullopt;
   const MachineObservation* first = nullptr;

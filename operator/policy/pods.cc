@@ -11,7 +11,7 @@ namespace {
 
 using core::Condition;
 
-// The job begins, or begins again: its clocks do, too.
+// The job begins, or begins again, and so do its clocks.
 void StartClocks(ReconcileContext& context) {
   core::Timings& timings = context.next.timings;
   const Condition* suspended = core::FindCondition(context.next.conditions, "Suspended");
@@ -99,7 +99,7 @@ void MakeMissing(ReconcileContext& context) {
   }
 }
 
-// Of each machine the last attempt that failed is kept for its logs.
+// The last failed attempt of each machine is kept for its logs.
 void DeleteStale(ReconcileContext& context) {
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});

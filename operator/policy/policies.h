@@ -1,6 +1,6 @@
-// The policies that Decide goes through, one file each. Each looks at the context's snapshot and
-// adds to the context what it wants done; those that return bool return true when nothing else may
-// be decided before their intent is written.
+// The policies that Decide calls, one file each. Each reads the context's snapshot and adds its
+// actions to the context. A policy that returns bool returns true if nothing else may be decided
+// before its intent is written.
 #ifndef LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 #define LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 
@@ -13,18 +13,18 @@
 
 namespace lockstep::control {
 
-// remember.cc: which attempts exist, and which were seen to be over; and what other policies must
-// take note of even where they are not asked.
+// remember.cc: records which attempts exist and which are over, and other facts that policies need
+// even if they are not called.
 void Remember(ReconcileContext& context);
 void RememberAddresses(ReconcileContext& context);
 void RememberRelease(ReconcileContext& context);
 void RememberFencing(ReconcileContext& context);
 
-// verdict.cc: the end of the job, for whatever reason but a stop: a verdict of the gang, an agent
-// that could not be configured, a machine budget that is spent, a spec that cannot run.
+// verdict.cc: the end of the job for any reason other than a stop: a verdict of the gang, an agent
+// that could not be configured, an exhausted machine budget, a spec that cannot run.
 bool Conclude(ReconcileContext& context);
 bool IsFinished(const core::JobStatus& status);
-// `status` becomes that of a job which ended.
+// Makes `status` the status of an ended job.
 void MarkFinished(core::JobStatus& status, bool success, const std::string& reason,
                   const std::string& message, const Now& now);
 
@@ -32,196 +32,197 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 void CleanUp(ReconcileContext& context);
 void DeleteInTime(ReconcileContext& context);  // the latter
 
-// restart.cc: the gang is restarted on request, by machine 0, with its pods as they are.
+// restart.cc: machine 0 restarts the gang on request; the pods stay.
 bool RecordRestart(ReconcileContext& context);
 std::optional<core::DesiredState::Restart> WantedRestart(const ReconcileContext& context);
 void ObserveRestart(ReconcileContext& context);
 
-// stop.cc: the gang is stopped at one moment and its attempts are taken back; then its pods go.
-// What for is judged in suspend, queue, deadline, scale and placement, in that order.
+// stop.cc: stops the gang at one moment and takes back its attempts; then deletes its pods. The
+// reasons come from suspend, queue, deadline, scale and placement, in that order.
 struct Stop {
   core::StopReason reason = core::StopReason::kSuspended;
   bool fails = false;     // the job ends with it
   bool queues = false;    // the job waits for its turn
-  bool releases = false;  // the gang lets go of its nodes and will try again
+  bool releases = false;  // the gang releases its nodes and tries again later
   std::string message;
 };
 std::optional<Stop> WantedStop(ReconcileContext& context);
 bool CarryOut(ReconcileContext& context, const Stop& stop);
-// The longest that ranks take to be stopped, once they are told.
+// The longest time from the stop request until all ranks are stopped.
 Duration StopPatience(const ReconcileContext& context);
-// Deletes what no gang needs. Whether nothing of it can be alive any more.
+// Deletes the objects that no gang needs. True: no process of them can be alive.
 bool ClearAway(ReconcileContext& context);
-// No process of it can be alive: it was seen to be over, or should have gone long ago, its lease
-// included, from a node that nobody hears of.
+// Whether no process of the machine can be alive: it has ended, or its node is silent and its
+// deadline and lease passed long ago.
 bool IsGone(ReconcileContext& context, const MachineObservation& seen);
-// Nothing of the job runs, or will: what it held may go to others.
+// Whether nothing of the job runs or will run, so that other jobs may get its resources.
 bool HasLeft(ReconcileContext& context);
 std::optional<Stop> StopForSuspend(ReconcileContext& context);
 std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 
-// queue.cc: no gang before Kueue admits it, and none after Kueue takes that back; what it held is
-// released when nothing of the job runs any more.
+// queue.cc: makes no gang before Kueue admits it or after Kueue evicts it. Releases its quota when
+// nothing of the job runs.
 std::optional<Stop> StopForQueue(ReconcileContext& context);
-// Pods are made as an admission has them, and not beside one that is not known, or not given yet;
-// of a gang that runs, too, once its Workload was made anew. False: WhyNoPods says what they wait
-// for.
+// Whether pods may be made: the admission is known and given. This also holds for a running gang
+// whose Workload was made anew. False: WhyNoPods gives the reason.
 bool MayMakePods(const Snapshot& snapshot);
 std::string WhyNoPods(ReconcileContext& context);
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
-// Of a job that MultiKueue runs on another cluster: that is all this one has of it. Its status is
-// the other operator's.
+// For a job that MultiKueue runs on another cluster. This cluster holds only the TrainingJob; the
+// other operator writes its status.
 void QueueElsewhere(ReconcileContext& context);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.
 void ObserveQueue(ReconcileContext& context);
-// It has been in vain, or is due, and Kueue knows nothing of it.
+// Whether the growth is due or was tried in vain, and Kueue has no request for it.
 bool IsGrowthMissing(const ReconcileContext& context);
 // "a growth to 4 machines waits for queue lq: ..."; "" where none does.
 std::string WhyNoGrowth(const ReconcileContext& context);
 
-// quota.cc: machines that are left out give their quota back, and get another attempt when there is
-// quota for them again.
+// quota.cc: machines that are left out return their quota, and get another attempt when quota for
+// them is free again.
 bool TradeQuota(ReconcileContext& context);
-// What pods of machines stand on: of those that gave theirs back, none whose pods are gone.
+// The machines whose pods hold quota: without machines that returned theirs and have no pods.
 int64_t MachinesThatHoldQuota(ReconcileContext& context);
 
-// pod_group.cc: what holds a gang's pods together for a scheduler (spec.scheduling.gang): named
-// with the gang, made before its pods, and gone after them.
+// pod_group.cc: the PodGroup that a scheduler uses for the gang (spec.scheduling.gang). It is made
+// before the gang's pods and deleted after them.
 std::optional<core::PodGroupStatus> PodGroupFor(const ReconcileContext& context, uint32_t epoch);
-// False: it is to be there first.
+// False: the PodGroup must exist first.
 bool MakePodGroupFirst(ReconcileContext& context);
 bool IsPodGroupGone(const ReconcileContext& context);
-// Once all machines run: a scheduler that doesn't know it has placed them one by one.
+// Once all machines run: whether a scheduler without PodGroups placed them one by one.
 void AskWhetherHeeded(ReconcileContext& context);
-std::string WhyNotAsAGang(const ReconcileContext& context);  // "": no such word
-// Where no gang is, or is to be.
+std::string WhyNotAsAGang(const ReconcileContext& context);  // "": no remark
+// If there is no gang, and none is planned.
 void LeavePodGroup(ReconcileContext& context);
-// Likewise of a job that is over.
+// The same for an ended job.
 void FinishPodGroup(ReconcileContext& context);
 
-// pods.cc: an epoch for the whole gang; key and pods that are missing; pods that are not wanted any
-// more.
+// pods.cc: raises the epoch for the whole gang, makes missing keys and pods, and deletes pods that
+// are no longer needed.
 bool Assemble(ReconcileContext& context);
 void MakeMissing(ReconcileContext& context);
 void DeleteStale(ReconcileContext& context);
-// For a pod that has nothing to save, or must not.
+// Grace for a pod that has nothing to save, or must not save.
 inline constexpr int64_t kLeaveSeconds = 1;
-// What still runs of a machine that was replaced is fenced by the higher attempt; it gets no longer
-// than that, for its ranks must not save an old state over a new one. False: all were asked to
-// leave before.
+// Deletes pods of replaced machines with this short grace, because their ranks must not overwrite a
+// new state with an old one. The higher attempt fences them. False: all were already asked to
+// leave.
 bool StopReplaced(ReconcileContext& context);
-// The last try to make something was refused, and the next is not yet due.
+// Whether the last create was refused and the next try is not due yet.
 bool WaitsAfterRefusal(ReconcileContext& context);
 
-// addresses.cc: the job's names and its coordinator's address, and where they lead.
-// False: machines cannot be made yet, for these are not there.
+// addresses.cc: the job's names and its coordinator's address, and the pods that they lead to.
+// False: machines must wait, because these objects do not exist yet.
 bool MakeAddresses(ReconcileContext& context);
 void LeadAddresses(ReconcileContext& context);
 
-// Nodes that are not for the next attempt of this machine, where others fit.
+// Nodes that the next attempt of this machine avoids if others fit.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine);
 
-// spares.cc: pods that hold a node, its GPUs and the image for a machine that may be lost.
+// spares.cc: pods that hold a node, its GPUs and the image, ready for the replacement of a lost
+// machine.
 void RememberSpares(ReconcileContext& context);
-// The node of the spare that leaves for this machine, which is to be made; "" where there is none.
-// Absent while the spare has yet to go.
+// The node of the spare that makes room for this new machine; "": there is none. Absent while the
+// spare is still leaving.
 std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine& machine);
-// As many as are wanted, or none: of a gang that ends, or is stopped.
+// Makes as many spares as the spec asks for; none for a gang that ends or is stopped.
 void KeepSpares(ReconcileContext& context, bool wanted);
 int32_t ReadySpares(const ReconcileContext& context);
-// Why there are fewer than are wanted; "" when there are not.
+// Why there are fewer spares than requested; "": there are enough.
 std::string WhyFewerSpares(ReconcileContext& context);
 
-// replacement.cc: machines that are lost get a new attempt, as long as there is a budget for it.
+// replacement.cc: gives lost machines a new attempt while the budget lasts.
 bool Replace(ReconcileContext& context);
-// Of either budget.
+// Whether either budget is exhausted.
 bool IsBudgetSpent(const ReconcileContext& context);
-// maxRestarts, by ends of whole machines that are the job's own doing. What ends ranks is charged
-// and judged by machine 0.
+// Whether ends of whole machines that the job caused have exhausted maxRestarts. Machine 0 charges
+// and judges failures of ranks.
 bool AreRestartsSpent(const ReconcileContext& context);
 
-// silence.cc: what the loss of an elastic gang's silent machine costs.
-// Whether it costs nothing before more is known of its node.
+// silence.cc: charges the loss of a silent machine of an elastic gang. Whether the loss stays
+// uncharged until the state of its node is known.
 bool AwaitsWordOfNode(ReconcileContext& context, const Machine& machine);
-// Those of which more is known by now are charged, or forgotten: which is written at once, for what
-// tells it may be gone in a moment.
+// Charges or forgets the losses whose node state is now known. The result is written at once,
+// because its evidence may soon be gone.
 bool JudgeSilent(ReconcileContext& context);
 
-// elastic.cc: which machines take part, where spec.elastic lets some be left out.
+// elastic.cc: the machines that take part, if spec.elastic allows to leave some out.
 bool TakesPart(const ReconcileContext& context, const Machine& machine);
-// Who is left out waits for a node, but not in machine 0's way; and machine 0 until that node is
-// free.
+// Whether a machine that is left out gives up its place for machine 0. Machine 0 waits until that
+// node is free.
 bool StepsAside(ReconcileContext& context, const Machine& machine);
-// Whether those that have a node are enough, so that it waits for the others no longer than
+// Whether enough machines have a node, so that the gang waits for the others for at most
 // shrinkAfter.
 bool GoesOnWithFewer(const ReconcileContext& context);
-// Of a gang that is made.
+// Initializes status.elastic of a new gang.
 void BeginElastic(ReconcileContext& context);
-// The machine's next attempt begins; whether it had been asked to leave.
+// Notes that the machine's next attempt begins. `was_asked`: the last attempt was asked to leave.
 void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked);
-// Intended, with all else that `next` has: a new epoch, and attempts of it. What pods these
-// machines had are fenced.
+// Intends a new epoch with attempts for these machines, together with the other changes in `next`.
+// Earlier pods of these machines are fenced.
 void BeginAttempts(ReconcileContext& context, const core::Members& machines);
 bool Resize(ReconcileContext& context);
 // Condition Shrunk, and status.elastic.
 void ObserveElastic(ReconcileContext& context);
-// "3 of 4 machines take part (0-2): machine 3 found no node"; "" where all do.
+// "3 of 4 machines take part (0-2): machine 3 found no node"; "": all do.
 std::string ElasticReason(const ReconcileContext& context);
 
-// gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
-// machine 0 will wait for them.
+// gang.cc: sends machine 0 its desired state. Before machine 0 may grant longer leases, status must
+// record their length, because the next machine 0 waits for them.
 bool RecordLease(ReconcileContext& context);
-// A desired state of an epoch or a spec below those that machine 0 has taken is refused: where
-// status went back, the epoch goes above them.
+// Machine 0 refuses a desired state with an epoch or spec below those that it has taken. If status
+// went back, this raises the epoch above them.
 bool Outrank(ReconcileContext& context);
 void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop);
-// A coordinator that has all its members and still waits for the end of earlier ranks has nobody
-// who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
-// Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
-// a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
+// If a coordinator has all its members and still waits for the end of earlier ranks, no member can
+// confirm that end. After it has waited for L, a pod that is gone from the API server counts as
+// dead. Kubernetes removes a pod when its containers are gone, or on request (a lost node, a forced
+// deletion). Otherwise a gang whose pods all vanished unnoticed would wait for ever.
 bool GoneMeansDead(ReconcileContext& context);
 
-// observe.cc: what is seen, as status.
+// observe.cc: writes the observations into status.
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
 // Whether all machines that take part are ready, as status counts them.
 bool PodsAreReady(const ReconcileContext& context);
-// reason.cc: status.reason, in words a user can act on.
+// reason.cc: status.reason, for users, with what to do.
 struct Why {
-  const char* word = "";  // CamelCase, of a trouble that is an event; "": none, or it has its event
+  const char* word = "";  // CamelCase reason of an event; "": no event, or it exists already
   std::string text;
 };
 Why WhyNotRunning(ReconcileContext& context);
-// Of a job that runs; no text when all is well.
+// The reason of a running job; no text if all is well.
 Why WorthKnowing(ReconcileContext& context);
-// alignment.cc: condition TopologyAligned, from what agents report and kubelets refuse; and one
-// machine's binding, empty while unknown.
+// alignment.cc: condition TopologyAligned, from the reports of agents and the refusals of kubelets;
+// and one machine's binding, empty while unknown.
 void ObserveAlignment(ReconcileContext& context);
 std::string BindingOf(const ReconcileContext& context, const Machine& machine);
-// "is bound Partial where Node was asked: ...", as its agent says; empty where it is not so.
+// "is bound Partial where Node was asked: ..." from its agent; empty: the binding is as requested.
 std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
 // stall.cc: condition HangSuspected.
 void ObserveStall(ReconcileContext& context);
-// stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
-// is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
+// stragglers.cc: condition Straggler. The coordinator finds the straggler. If
+// failurePolicy.stragglers is Replace, it asks for the machine's replacement at the next
+// checkpoint, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
 
-// world.cc: condition RanksNeverMet. What was once said stays: a later agent may not have seen it.
+// world.cc: condition RanksNeverMet. A warning stays once it was given, because a later agent may
+// not have seen its cause.
 void DoubtWorld(ReconcileContext& context, const std::string& doubt);
 void ObserveWorld(ReconcileContext& context);
 // preflight.cc: what machines measured before ranks ran, and condition PreflightPassed.
 void ObservePreflight(ReconcileContext& context);
-// Why preflight wants another machine in place of this one; "": it does not, or the job has none.
+// Why preflight asks to replace this machine; "": it does not, or the job has no preflight.
 std::string SlownessOf(const ReconcileContext& context, const Machine& machine);
-// prestart.cc: interpreters that wait for the next generation, and generations begun with them.
+// prestart.cc: the parked interpreters, and the generations that started from them.
 void ObservePrestart(ReconcileContext& context);
-// progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
-// told, or what was heard last.
+// progress.cc: the progress of the ranks, at most twice a minute; at the job's end the last report.
 void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang);
 void ConcludeProgress(ReconcileContext& context,
-                      const core::Termination* verdict);  // null: nobody's
+                      const core::Termination* verdict);  // null: no verdict
 // history.cc: how generations ended and the next ones came.
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
 // The last answer of machine 0's current attempt, which may have ended since; null: there is none.
@@ -231,21 +232,21 @@ const core::GangStatus* LastReport(const ReconcileContext& context);
 std::vector<core::GangStatus::GenerationStatus> LastGenerations(const ReconcileContext& context);
 // Records what is known of a gang before it is dissolved or replaced, or the job has ended.
 void RecordLastReport(ReconcileContext& context);
-// The job has failed with this generation, of whose end perhaps nobody told.
+// The job has failed with this generation, whose end may not be reported.
 void RecordVerdict(ReconcileContext& context, core::Generation generation,
                    const core::Failure& failure);
-// Restarts that were made, by what ended the generation before: a generation that follows another,
-// and a rank that was started again alone. Counters and history are up to date.
+// Counts restarts by the cause that ended the previous generation: a generation that follows
+// another, and a rank that was restarted alone. Counters and history are up to date.
 void CountRestarts(ReconcileContext& context);
-// Nobody else tells of the end of a generation whose machine 0 is lost.
+// Records the end of a generation whose machine 0 is lost, because no agent reports it.
 void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
-// ledger.cc: what the machines' time was spent for until now; when the coordinator is lost, and
-// what it knew; and when the gang is dissolved. It costs no write of its own.
+// ledger.cc: accounts the machines' time until now, when the coordinator is lost with its
+// knowledge, and when the gang is dissolved. It needs no separate write.
 void AccountTime(ReconcileContext& context);
 void AccountLossOfMachine0(ReconcileContext& context, core::Cause cause);
 void CloseAccounts(ReconcileContext& context);
-// The coordinator's times are durations since its agent was born, which is when its container was
-// started, to the second that kubelet tells.
+// The coordinator's times count from the start of its agent. That is the start of its container,
+// which kubelet reports in seconds.
 std::optional<WallTime> WallOf(const ReconcileContext& context,
                                const std::optional<Duration>& since_birth);
 

@@ -23,7 +23,8 @@ Condition::Value ValueOf(PreflightState state) {
   return Condition::Value::kUnknown;
 }
 
-// Which machines are slow or were, and by which figures; those that the job goes on with first.
+// The present and former slow machines with their figures; first the ones that the job continues
+// with.
 std::string InWords(const ReconcileContext& context, const core::PreflightStatus& status) {
   std::string kept;
   std::string replaced;
@@ -60,7 +61,7 @@ void ObservePreflight(ReconcileContext& context) {
   as_written.preflight = gang->preflight;
   core::Shorten(as_written);
   for (const core::SlowMachine& slow : as_written.preflight->slow) {
-    // A replacement is told of with the machine that is replaced.
+    // The report of the replaced machine includes the replacement.
     if (slow.replaced) continue;
     if (status && std::ranges::find(status->slow, slow) != status->slow.end()) continue;
     context.AddEvent(true, "PreflightFoundSlow",

@@ -47,7 +47,7 @@ std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::J
   return static_cast<int64_t>(std::min(eta, kMostEta));
 }
 
-// As it is to be written now.
+// The progress to write now.
 core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangProgress& seen) {
   core::JobProgress progress;
   progress.step = std::max<int64_t>(seen.step, 0);
@@ -109,8 +109,8 @@ void ConcludeProgress(ReconcileContext& context, const core::Termination* verdic
   std::optional<core::GangProgress> seen =
       last ? core::Summarize(last->status.progress) : std::nullopt;
   if (verdict != nullptr && verdict->progress) {
-    // Of machine 0 it is the whole gang's; of another one's ranks, which all came to the same end,
-    // the last step is.
+    // Machine 0 reports the whole gang. Ranks of another machine all came to the same end, so their
+    // last step is the gang's.
     const bool of_all = verdict->machine == 0 || !seen;
     if (of_all) {
       seen = verdict->progress;

@@ -15,7 +15,7 @@ using core::Condition;
 // Spares take as much as machines.
 int64_t PodsOf(const core::Spec& spec) { return int64_t{spec.num_machines} + spec.spare_machines; }
 
-// What is to be held now.
+// The quota to hold now.
 int64_t PodsToHold(ReconcileContext& context) {
   const auto spares = static_cast<int64_t>(context.snapshot.spares.size());
   return MachinesThatHoldQuota(context) + std::max<int64_t>(context.spec().spare_machines, spares);
@@ -37,8 +37,8 @@ bool IsAdmitted(const core::Spec& spec, const QueueSeen& queue) {
          workload->admitted && !workload->evicted;
 }
 
-// A gang that was made may not run on. Where nobody has judged it (its Workload was deleted and
-// made anew, Kueue is gone), it does.
+// A gang may lose its admission while it runs. If its admission is unknown (its Workload was
+// deleted and made anew, or Kueue is gone), the gang keeps running.
 bool IsTakenBack(const QueueSeen& queue) {
   const std::optional<WorkloadSeen>& workload = queue.workload;
   return workload &&
@@ -83,8 +83,8 @@ void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload, bool re
                           .message = ready ? "" : context.next.ready + " machines are ready"});
 }
 
-// Nothing of it runs on the other cluster any more, as its status says; or nothing has come from
-// there for as long as that can take, and Kueue, which has given that cluster up, is not held up.
+// The job's status shows that nothing runs on the other cluster. Or the other cluster was silent
+// for the longest possible time; then Kueue, which has given that cluster up, may continue.
 bool HasLeftElsewhere(ReconcileContext& context, const WorkloadSeen& workload) {
   const core::JobStatus& status = context.snapshot.status;
   const bool known = status.epoch > 0;
@@ -118,7 +118,7 @@ DropWorkload Drop(const WorkloadSeen& workload) {
   return {workload.name, workload.uid, workload.version};
 }
 
-// Of a gang that runs on with what it was admitted for.
+// For a gang that keeps running with its admission.
 bool WantsGrowth(const ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
   const std::optional<QueueSeen>& queue = snapshot.queue;
@@ -144,7 +144,7 @@ void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) 
     return;
   }
   if (!wanted) return;
-  // What is given back is counted off first.
+  // Returned quota is subtracted first.
   const int64_t given_back = context.snapshot.status.elastic->without_quota.size();
   if (queue.workload->count > PodsOf(context.spec()) - given_back) return;
   if (!context.IsDue(GrowthDue(context)) || WaitsAfterRefusal(context)) return;
@@ -155,8 +155,8 @@ void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) 
   context.Do(std::move(make));
 }
 
-// Kueue finishes the one that a larger one replaces, and where it was killed in between nobody else
-// would. The last of these stays, to tell of it.
+// Kueue finishes a Workload that a larger one replaces. If Kueue was killed in between, only this
+// operator can. The last one stays as a record.
 void ClearPast(ReconcileContext& context, const QueueSeen& queue) {
   for (const WorkloadSeen& past : queue.past) {
     if (past.deleting) continue;

@@ -47,9 +47,9 @@ struct WorkloadSeen {
   bool evicted = false;  // its pods are to go
   WallTime evicted_at{};
   bool finished = false;
-  bool replaced = false;           // finished, for a larger one was admitted
+  bool replaced = false;           // finished, because a larger one was admitted
   std::optional<bool> pods_ready;  // as Kueue was told
-  bool recovers = false;           // it was told that they were, and are not any more
+  bool recovers = false;           // it knew that they were, and they no longer are
   std::string reason;              // Kueue's, of why it is admitted or not
   std::string message;             // likewise
   std::string cluster_queue;

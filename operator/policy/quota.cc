@@ -1,6 +1,6 @@
-// What machines that are left out have of a queue's quota, where the job lets Kueue change its size
-// (docs/guides/queues.md): one that finds no node gives its share back, and its pod goes; it gets
-// another attempt when the queue has given as much again.
+// The queue quota of machines that are left out, if Kueue may change the job's size
+// (docs/guides/queues.md). A machine that finds no node returns its share, and its pod is deleted.
+// It gets another attempt when the queue grants that share again.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -34,7 +34,7 @@ std::vector<uint32_t> ThoseWhoGiveBack(ReconcileContext& context) {
   return machines;
 }
 
-// What was admitted before they gave back is not theirs: their attempts began then.
+// Quota that was admitted before they returned theirs does not belong to them.
 std::vector<uint32_t> ThoseWhoGetMore(const ReconcileContext& context) {
   const ElasticStatus& elastic = *context.snapshot.status.elastic;
   const std::optional<QueueSeen>& queue = context.snapshot.queue;

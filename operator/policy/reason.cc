@@ -51,7 +51,7 @@ Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
   return {};
 }
 
-// Of the resource, what a machine's pod asks for.
+// A machine's request of the resource.
 std::optional<Quantity> AskedOf(const core::Spec& spec, std::string_view resource) {
   const core::ResourcesPerProcess& each = spec.resources_per_process;
   const int processes = spec.processes_per_machine;
@@ -106,7 +106,7 @@ Why OfTrouble(const ReconcileContext& context, const Machine& machine) {
           Say(lead + ": " + trouble.reason, trouble.message, advice)};
 }
 
-// The claim that several machines share; "" when there is none.
+// The claim that several machines share; "": there is none.
 std::string SharedClaim(const ReconcileContext& context) {
   return context.machines.size() > 1 ? context.spec().checkpoint.claim : "";
 }
@@ -178,7 +178,7 @@ Why OfSilence(ReconcileContext& context) {
   return {"", "the agent of machine 0 has not answered yet"};
 }
 
-// Of a gang that was heard of once: it runs on by itself.
+// For a gang that has reported once: it keeps running by itself.
 Why OfOldWord(ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
   if (!report || context.snapshot.gang_error.empty()) return {};

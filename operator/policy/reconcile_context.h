@@ -34,7 +34,7 @@ struct ReconcileContext {
   auto& Own() {
     return decision.memory.*kPart;
   }
-  // Null when what was refused is there all the same, or is not wanted any more.
+  // Null if the refused object exists after all, or is no longer wanted.
   const Refusal* refusal() const {
     const std::optional<Refusal>& last = snapshot.notes.refusal;
     return last && !decision.nothing_missing ? &*last : nullptr;
@@ -67,11 +67,11 @@ void PutCondition(ReconcileContext& context, const char* type, core::Condition::
 void SetCondition(ReconcileContext& context, const char* type, bool holds, const char* reason,
                   std::string message);
 
-// What `status.lastFailure` says of `failure`, which ended `generation`.
+// The value of `status.lastFailure` for `failure`, which ended `generation`.
 core::LastFailure FailureRecord(const ReconcileContext& context, core::Failure failure,
                                 core::Generation generation);
 
-// The last answer of the coordinator that is in force; null when there is none.
+// The last answer of the present coordinator; null: there is none.
 const core::GangStatus* Coordinator(const ReconcileContext& context);
 bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase);
 

@@ -16,7 +16,8 @@ void Remember(ReconcileContext& context) {
     AttemptsMemory::Known& known =
         memory.attempts[{static_cast<uint32_t>(seen.machine), seen.attempt}];
     known.existed = true;
-    // What vanished without being seen over was perhaps deleted by force, its processes alive.
+    // A pod that vanished before its end was observed may be deleted by force, with its processes
+    // alive.
     known.over |= seen.over();
   };
   for (const MachineObservation& seen : snapshot.machines) remember(seen);

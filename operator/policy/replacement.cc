@@ -13,15 +13,15 @@ namespace {
 constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
 constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
 constexpr Duration kReasonPatience = seconds(5);
-// As many as a coordinator asks for, and machine 0 once.
+// The machines that a coordinator asks to replace, and machine 0 once.
 constexpr int kMostFreeSlow = 3;
 
 Loss AskedForByPolicy(const Machine& machine) {
   return {&machine, EndKind::kLost, "failurePolicy asks for a replacement"};
 }
 
-// What agents say of a machine whose pod looks well. A word about another attempt is none, and so
-// is that of an agent that was replaced itself.
+// Agents' reports about a machine whose pod looks healthy. Ignore reports about other attempts, and
+// reports of replaced agents.
 std::optional<Loss> Accusation(const ReconcileContext& context, const GangReport& report,
                                const Machine& machine) {
   const core::GangStatus& status = report.status;
@@ -43,8 +43,9 @@ std::optional<Loss> Accusation(const ReconcileContext& context, const GangReport
                   std::to_string(told->silent_for / seconds(1)) + " s"};
 }
 
-// Others tell of machine 0's silence, and itself that it is to be replaced. While it has answered
-// the operator within machineLostAfter it is not lost: whom it does not hear of is.
+// Other machines report machine 0's silence, and machine 0 itself asks for its replacement. If
+// machine 0 has answered the operator within machineLostAfter, it is alive. The machines that it
+// cannot hear are lost.
 std::optional<Loss> AccusationOfMachine0(ReconcileContext& context, const Machine& machine) {
   const core::GangStatus* own = Coordinator(context);
   if (own != nullptr) {
@@ -67,7 +68,8 @@ bool HasJoined(const ReconcileContext& context, const Machine& machine) {
   return Told(coordinator->status, machine) != nullptr;
 }
 
-// Machine 0 runs for as long as a machine may be silent: who lives has said HELLO by now.
+// Machine 0 has run for longer than a machine may be silent. Every live agent has sent HELLO by
+// now.
 bool HasListened(const ReconcileContext& context) {
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   const Machine& machine0 = context.machines.front();
@@ -79,9 +81,9 @@ bool HasListened(const ReconcileContext& context) {
   return since && context.now.wall >= *since + context.spec().failure_policy.machine_lost_after;
 }
 
-// A machine that the gang has never heard of, on a node that the cluster has not heard of either: a
-// scheduler goes on sending pods to a node that died until that is noticed, and a machine may die
-// together with the machine 0 that knew it. If its agent comes after all, its attempt is too low.
+// A machine that the gang has never heard of, on a node that the cluster does not hear of either. A
+// scheduler sends pods to a dead node until Kubernetes notices, and a machine may die together with
+// the machine 0 that knew it. If its agent still connects, its attempt is too low.
 std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine& machine) {
   if (machine.seen->node_state != NodeState::kUnreachable) return std::nullopt;
   if (HasJoined(context, machine)) return std::nullopt;
@@ -122,8 +124,8 @@ std::optional<Loss> FindLoss(ReconcileContext& context, const Machine& machine) 
   return accusation ? accusation : FindStranded(context, machine);
 }
 
-// An eviction or a shutdown of the node is told with the end of the pod, which may come after that
-// of its agent: 143 alone is not judged before.
+// The end of the pod shows an eviction or a shutdown of the node, and it may come after the end of
+// the agent. So 143 is not judged before the pod has ended.
 bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
   const MachineObservation* seen = loss.machine->last_seen;
   if (loss.kind != EndKind::kLost || seen == nullptr || !seen->end || seen->all_ended ||
@@ -135,7 +137,7 @@ bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
   return !context.IsDue(awaited.until);
 }
 
-// Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
+// If a gang is split, one side stays: the reports of a lost machine 0 do not count.
 std::vector<Loss> FindLosses(ReconcileContext& context) {
   std::vector<Loss> losses;
   bool machine0_lost = false;
@@ -193,7 +195,7 @@ void Charge(ReconcileContext& context, const Loss& loss, bool* rejection_charged
   }
 }
 
-// Of ends of one sort, whatever numbers their messages hold.
+// Equal for ends of one kind, whatever numbers their messages have.
 std::string LikenessOf(const MachineEnd& end) {
   if (end.container.empty()) return end.reason;
   return end.container + "/" + end.reason + "/" + std::to_string(end.exit_code) + "/" +
@@ -210,7 +212,7 @@ bool IsItsNodes(ReconcileContext& context, const Loss& loss) {
   return silent && AwaitsWordOfNode(context, *loss.machine);
 }
 
-// Of the job's own doing: a container that ended, or a job that cannot run as it is written.
+// Caused by the job: a container that ended, or a job that cannot run as it is written.
 core::Cause CauseOfJob(const MachineEnd* end) {
   if (end == nullptr || end->container.empty()) return core::Cause::kConfiguration;
   if (end->out_of_memory) return core::Cause::kOutOfMemory;
@@ -235,7 +237,7 @@ core::Failure FailureOf(const Loss& loss) {
   return failure;
 }
 
-// Of a machine that is not listed among the worst hundred, this is the first.
+// For a machine that is not among the worst hundred, this is the first.
 void CountReplacement(core::JobStatus& status, uint32_t index) {
   std::vector<core::MachineStatus>& listed = status.machine_statuses;
   const auto found = std::find_if(listed.begin(), listed.end(), [&](const auto& machine) {

@@ -1,6 +1,6 @@
-// A restart that spec.restartRequest asks for. It is recorded before machine 0 hears of it, with
-// the attempt of machine 0 that is to carry it out: whatever a later machine 0 begins is younger
-// than the request, so each request is carried out once.
+// A restart by spec.restartRequest. It is recorded before machine 0 hears of it, with the attempt
+// of machine 0 that must carry it out. Generations of a later machine 0 are younger than the
+// request, so each request is carried out once.
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {

@@ -21,10 +21,10 @@ enum class Rule : uint8_t {
   kAskedNeedsEvidence,    // a rank can send SIGTERM to its agent as well
   kSparesLeaveAtTheEnd,   // they hold nodes for a gang alone
   kWitnessesStay,        // of what ran before a change tells only who took part before and after it
-  kSparesAreNotAwaited,  // longer than a moment: who does not leave may be on a node that is dead
-  kAdmittedBeforeMade,   // of a job in a queue no pod is made that nobody has admitted
-  kLeftBeforeReleased,   // what it held is given back when nothing of it runs any more
-  kSilenceIsCharged,     // of an elastic gang's machine, too, whose node lives
+  kSparesAreNotAwaited,  // longer than a moment: a pod that does not leave may be on a dead node
+  kAdmittedBeforeMade,   // no pod of a queued job is made without an admission
+  kLeftBeforeReleased,   // its quota is released when nothing of it runs
+  kSilenceIsCharged,     // also for an elastic gang's machine on a live node
   kQuotaAskedForSince,   // what was admitted before a machine gave its share back is not for it
 };
 constexpr auto NamesOf(Rule) {

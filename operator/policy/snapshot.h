@@ -1,6 +1,6 @@
-// Snapshot: all that Decide may look at, of one job: what is asked for, what was written of it,
-// what was made for it, what its agents last said, and what this operator remembers. Plain values,
-// taken for one call by whoever observes: of a cluster, operator/controller.
+// Snapshot: all facts about one job that Decide may use: spec, status, existing objects, the
+// agents' last reports, and this operator's memory. Plain values, taken for one call by the
+// observer: for a cluster, operator/controller.
 #ifndef LOCKSTEP_OPERATOR_POLICY_SNAPSHOT_H_
 #define LOCKSTEP_OPERATOR_POLICY_SNAPSHOT_H_
 
@@ -30,7 +30,7 @@ struct Now {
   WallTime wall{};
   Time boot{};
 
-  // The boot time at which the wall clock will show `wall_time`, if nobody sets it.
+  // The boot time at which the wall clock shows `wall_time`, unless the wall clock is set.
   Time Boot(WallTime wall_time) const { return boot + (wall_time - wall); }
 };
 
@@ -40,10 +40,10 @@ struct GangReport {
   Time at{};
 };
 
-// What could not be made for this job at the last try.
+// The object that could not be made at the last try, and why.
 struct Refusal {
   enum class Kind : uint8_t {
-    kNameConflict,  // an object of that name belongs to somebody else
+    kNameConflict,  // an object of that name does not belong to this job
     kForbidden,     // a quota, an admission policy or a missing permission
     kInvalid,       // the server does not take the object
     kNotServed,     // it knows no such objects
@@ -63,7 +63,7 @@ struct GroupHeed {
   Time at{};
 };
 
-// What whoever carries decisions out knows of a job, and policies only read.
+// Facts from the executor of decisions. Policies only read them.
 struct Notes {
   bool key_made = false;    // by this operator
   uint32_t grouped_in = 0;  // the last epoch in which the gang's PodGroup was there
@@ -72,8 +72,8 @@ struct Notes {
   std::set<MachineAttempt> made;   // attempts that it started, perhaps not seen yet
   std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
   std::optional<Refusal> spare_refusal;  // of the last spare that was tried
-  Time make_again{};                     // nothing is made before, for the last try was refused
-  // As they last were, those that went away before their end was decided on.
+  Time make_again{};                     // nothing is made before, because the last try was refused
+  // The last state of machines that were gone before their end was decided on.
   std::map<MachineAttempt, MachineObservation> vanished;
 };
 
@@ -81,7 +81,7 @@ struct Notes {
 enum class LeadBy : uint8_t {
   kSlices,  // that are written for them
   kLabels,  // which they select machines by, as operators before slices made them
-  kItself,  // to whatever stands there: one computer's
+  kItself,  // on one computer: to any process there
 };
 
 // By which machines find each other.
@@ -96,7 +96,7 @@ struct SliceSeen {
   uint64_t endpoints = 0;  // the Fingerprint of each endpoint's uid and address, in order
 };
 
-// Where those who join find machine 0, whatever its attempt.
+// The address where agents find machine 0, whatever its attempt.
 struct CoordinatorAddress {
   std::string uid;
   std::string address;  // "" while it has none

@@ -65,7 +65,7 @@ bool IsTaken(const SparesMemory& memory, const std::string& uid) {
                              [&](const auto& each) { return each.second.uid == uid; });
 }
 
-// First those that an operator which is gone had asked to leave: for this machine, or nobody.
+// First the spares that an earlier operator had asked to leave, for this machine or for no one.
 std::vector<const MachineObservation*> BestPlaces(const ReconcileContext& context) {
   std::vector<const MachineObservation*> places;
   for (const MachineObservation& spare : context.snapshot.spares) {
@@ -77,7 +77,7 @@ std::vector<const MachineObservation*> BestPlaces(const ReconcileContext& contex
   return places;
 }
 
-// The best spare is to leave its node to this machine. Null: there is none whose node would do.
+// The best spare leaves its node to this machine. Null: no spare's node fits.
 const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machine) {
   SparesMemory& memory = context.Own<&Memory::spares>();
   const std::vector<std::string> failed = FailedNodes(context, machine);
@@ -101,8 +101,8 @@ void CountEnd(ReconcileContext& context, WallTime made) {
       std::max(memory.make_again, context.now.boot + core::BackoffAfter(memory.quick_ends));
 }
 
-// A machine that has no node gets one that a spare holds; and before the others, for a spare that
-// waits for a node as well may not be faster.
+// A machine without a node takes the node of a spare. Then spares without a node leave, so that
+// they do not compete with machines for nodes.
 void MakeRoom(ReconcileContext& context) {
   const SparesMemory& memory = context.memory().spares;
   for (const Machine& machine : context.machines) {
@@ -116,7 +116,7 @@ void MakeRoom(ReconcileContext& context) {
   }
 }
 
-// As many as are wanted, and no more than were queued for.
+// As many spares as requested, but at most the number that was queued.
 size_t MostSpares(ReconcileContext& context) {
   int64_t most = context.spec().spare_machines;
   if (const std::optional<QueueSeen>& queue = context.snapshot.queue; queue && queue->workload) {

@@ -7,7 +7,7 @@
 namespace lockstep::control {
 namespace {
 
-// While kubelet tries again, the reason of an image that cannot be had alternates.
+// While kubelet tries again, the reason of an image that cannot be pulled alternates.
 std::string LikenessOf(const MachineObservation& seen) {
   if (!seen.trouble) return seen.unprepared ? "volumes or network" : "";
   const std::string& reason = seen.trouble->reason;

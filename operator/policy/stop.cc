@@ -27,9 +27,9 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
   return context.IsDue(since + StopPatience(context));
 }
 
-// The attempts are taken back; their pods, leftovers now, go next. Written before anything is
-// deleted: whoever goes on after a crash, or after the user's change of mind, sees no lost
-// machines.
+// The attempts are taken back; their pods are leftovers now and are deleted next. This is written
+// before any deletion, so that an operator that continues after a crash, or after a change of the
+// spec, sees no lost machines.
 void Dissolve(ReconcileContext& context, const Stop& stop) {
   CloseAccounts(context);
   RecordLastReport(context);
@@ -75,7 +75,7 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
   }
   std::optional<Time>& since = context.Own<&Memory::stop>().since;
   if (!since) since = context.now.boot;
-  // First, for once the attempts are taken back nobody knows who was replaced.
+  // First, because the taken-back attempts no longer show which machines were replaced.
   if (StopReplaced(context) || !MayLeave(context, stop, *since)) return false;
   Dissolve(context, stop);
   return true;

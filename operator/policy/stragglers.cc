@@ -9,7 +9,7 @@ namespace {
 
 using core::Condition;
 
-// What is known of the reason, by its agent and by the kernel that bound its ranks.
+// The known reason, from its agent and from the kernel that bound its ranks.
 std::string Reasons(const ReconcileContext& context, const core::Straggler& straggler,
                     const Machine& machine) {
   std::string reasons;

@@ -17,7 +17,7 @@ using core::MachineState;
 // For machine 0 to end a job by itself, and for its end to be seen once it has told a verdict.
 constexpr Duration kVerdictPatience = seconds(10);
 
-// How the job's failure is told in one sentence: who, and what it was.
+// The job's failure in one sentence: the rank or machine, and the event.
 std::string Sentence(const core::Failure& failure, const std::string& reason) {
   if (failure.message.empty()) return reason;
   return reason.empty() || reason == failure.message ? failure.message
@@ -87,8 +87,8 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
              &verdict);
 }
 
-// A spec that the CRD let through and core does not. A job that has begun goes on by the rules that
-// it began with: an operator that learns a rule ends none.
+// A spec that the CRD accepts and core refuses. A running job keeps the rules that it began with,
+// so an operator with a new rule ends no job.
 bool RefuseSpec(ReconcileContext& context) {
   if (context.snapshot.problems.empty() || context.snapshot.status.epoch != 0) return false;
   std::string message;
@@ -138,7 +138,7 @@ bool SpendBudget(ReconcileContext& context) {
           (last && !last->failure.message.empty() ? "; the last: " + last->failure.message : ""));
 }
 
-// What is left of a machine whose job has ended.
+// The remains of a machine whose job has ended.
 MachineState FinalState(MachineState state, const core::JobStatus& status) {
   const bool never_ran = state == MachineState::kAbsent || state == MachineState::kPending;
   if (status.state == core::JobState::kSucceeded) {

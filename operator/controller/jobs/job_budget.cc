@@ -7,7 +7,7 @@
 namespace lockstep::control {
 namespace {
 
-// Of one value in the tree (core/text/node.h), with its key.
+// Bytes of one value in the tree (core/text/node.h), with its key.
 constexpr size_t kValue = 256;
 
 }  // namespace

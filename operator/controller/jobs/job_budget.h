@@ -19,11 +19,11 @@ class JobBudget {
   static constexpr size_t kOrdinary = size_t{64} << 10;
   static constexpr size_t kRoom = size_t{64} << 20;
 
-  // What a job takes at most: its text, and the tree of values that is read of it.
+  // The most memory of a job: its text, and the tree of values read from it.
   static size_t CostOf(const kube::JobView& job);
 
-  // Counts the job as it is now, in place of what was counted for its name. Where there is no room,
-  // of its text only the status stays, with the reason.
+  // Counts the job as it is now, in place of the last count for its name. If there is no room, only
+  // the status of its text stays, with the reason.
   void Admit(kube::JobView& job);
   void Release(const kube::ObjectName& job);
   // All jobs of a namespace, or of all (""), will be admitted anew.

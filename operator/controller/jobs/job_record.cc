@@ -15,7 +15,7 @@
 namespace lockstep::control {
 namespace {
 
-// A TrainingJob that is not kept, or that nobody can read.
+// A TrainingJob that is not kept or cannot be read.
 void RefuseSpec(const std::string& why, JobRecord* record) {
   core::Problem problem;
   problem.message = why;
@@ -50,7 +50,7 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     record->counted = counted;
     record->counted_spares = counted_spares;
   }
-  // What this operator wrote is known before the watch tells of it.
+  // This operator's own writes are known before the watch delivers them.
   const bool known = record->resource_version == view.meta.resource_version ||
                      kube::Covers(record->resource_version, view.meta.resource_version);
   if (known && record->generation >= 0) return {};

@@ -20,12 +20,12 @@ inline constexpr const char* kMasterKeySecret = "lockstep-master-key";
 
 class MasterKeys {
  public:
-  // Of the Secret's JSON. Invalid when no entry is a key.
+  // The keys in the Secret's JSON. Invalid: no entry is a key.
   static Result<MasterKeys> FromSecret(const std::string& json);
 
   // The highest version: for jobs that begin now.
   int32_t newest() const { return versions_.rbegin()->first; }
-  // Null when the Secret does not hold it (any more).
+  // Null: the Secret does not hold this version.
   const std::vector<uint8_t>* Find(int32_t version) const;
 
  private:

@@ -1,6 +1,6 @@
-// Spaces the jobs' writes of their steps, which are most of an operator's writes where many jobs
-// run. Who comes when it is free tells at once; everybody else gets a turn, so that no job is
-// passed over by others that happen to ask at a better moment.
+// Spaces the jobs' writes of their steps, which are most of an operator's writes if many jobs run.
+// A job that comes when the place is free writes at once. Every other job gets a turn, so that no
+// job is passed over.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_JOBS_PROGRESS_TURNS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_JOBS_PROGRESS_TURNS_H_
 

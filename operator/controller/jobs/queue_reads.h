@@ -13,7 +13,7 @@ namespace lockstep::control {
 
 class QueueReads {
  public:
-  // Of kWorkloads or kFlavors: it was read as a whole.
+  // kWorkloads or kFlavors was read as a whole.
   void OnRead(kube::Watched which) {
     whole_.insert(which);
     if (AllRead()) failed_ = false;

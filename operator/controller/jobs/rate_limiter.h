@@ -1,8 +1,9 @@
-// Limits the rate of replacements: whatever makes machines look lost by the hundred, they are not
-// replaced by the hundred. For all jobs of this operator; it begins anew with each.
+// Limits the rate of replacements: if hundreds of machines look lost for any reason, they are not
+// replaced by the hundred. It covers all jobs of this operator, and begins anew with each operator.
 //
-// Fair by namespace: one may have as many of a minute's replacements as remain after it, so whoever
-// comes next finds some. Alone it gets half of the total, two get a third each, and so on.
+// Fair by namespace: a namespace may have as many of a minute's replacements as remain after it, so
+// that the next one finds some. One namespace gets half of the total, two get a third each, and so
+// on.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_JOBS_RATE_LIMITER_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_JOBS_RATE_LIMITER_H_
 

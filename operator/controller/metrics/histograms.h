@@ -1,5 +1,5 @@
-// Histograms of the operator's metrics: whoever counts registers what it counts, at the registry
-// that GET /metrics collects (docs/reference/metrics.md). No job's name stands in any of them.
+// Histograms of the operator's metrics. A class registers its own counts at the registry that GET
+// /metrics collects (docs/reference/metrics.md). No metric has a job's name.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_METRICS_HISTOGRAMS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_METRICS_HISTOGRAMS_H_
 

@@ -52,7 +52,7 @@ void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record
   record->counted = state;
 }
 
-// What may still turn out to have been something else is not counted yet.
+// Time whose activity may still change is not counted yet.
 void JobFigures::CountLosses(const core::JobStatus& before, const core::JobStatus& after) {
   const auto settled = [](const core::JobStatus& status, core::Activity activity) {
     if (!status.ledger) return int64_t{0};

@@ -22,7 +22,7 @@ class JobFigures {
 
   // nullopt: the job is gone.
   void SetState(std::optional<core::JobState> state, JobRecord* record);
-  // Of this job; 0 once it is gone.
+  // Ready spares of this job; 0 once it is gone.
   void SetSpares(int32_t ready, JobRecord* record);
   // `after` was written over `before`, that long after the job's creation.
   void OnWritten(const core::JobStatus& before, const core::JobStatus& after, Duration age);

@@ -29,8 +29,8 @@ struct Caches {
     return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
   }
 
-  // What is queued for the job of this UID: made for it, or there already by this name. One of that
-  // name may be nobody's yet.
+  // The Workload of the job of this UID: made for it, or an existing one of this name, which may
+  // have no owner yet.
   std::vector<const kube::WorkloadView*> OwnWorkloads(const kube::ObjectName& job,
                                                       const std::string& uid,
                                                       const std::string& prebuilt) const {

@@ -27,7 +27,7 @@ void JobStore::OnWritten(JobRecord* record, const core::JobStatus& status,
   } else {
     waiting_for_nodes_.erase(PlaceOf(*record));
   }
-  // What the server answered is what was sent, in its next version: no need to read it again.
+  // The server's answer is the sent object in its next version, so it is not read again.
   record->status = status;
   record->resource_version = version;
 }

@@ -39,8 +39,8 @@ class JobStore {
   // A pod's end counts, though it is gone before anything was decided.
   void OnPodDeleted(const kube::PodView& pod);
 
-  // Something else of it was deleted, by somebody or with the job itself, of which another watch
-  // may tell later: whether the job is there is read before anything is made anew.
+  // Another object of the job was deleted, by a user or with the job itself. Because the watch of
+  // jobs may be later, the job is read before any object is made anew.
   void OnOwnedDeleted(const JobKey& key, const std::string& owner_uid);
 
   // The object says only what this operator itself wrote, or what came before that.

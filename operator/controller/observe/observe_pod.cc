@@ -15,8 +15,8 @@ using kube::ContainerState;
 using kube::PodPhase;
 using kube::PodView;
 
-// Kubernetes names the whole second in which a pod was created. Taken as its end, so that nobody
-// waits less for a pod than is asked for.
+// Kubernetes gives the second in which a pod was created. Its end counts, so that no wait for a pod
+// is shorter than requested.
 constexpr Duration kSecondOfCreation = seconds(1);
 
 constexpr const char* kTaken =
@@ -44,8 +44,8 @@ void Apply(const PodEnd& row, MachineEnd& end) {
   end.out_of_memory = row.sort == PodEnd::Sort::kOutOfMemory;
 }
 
-// An agent that ran says more of its end than the reason does. Where the kernel ended one rank
-// alone (cgroup v1), the runtime gives the container OOMKilled for whatever end it comes to later.
+// The message of an agent that ran has more details than the reason. If the kernel killed only one
+// rank (cgroup v1), the runtime reports OOMKilled for any later end of the container.
 bool Counts(const PodEnd& row, const MachineEnd& end) {
   return !end.agent_ran ||
          (row.sort == PodEnd::Sort::kOutOfMemory && end.exit_code == core::kExitSignal + SIGKILL);
@@ -61,7 +61,7 @@ void TakeContainer(const ContainerState& ended, std::string name, MachineEnd& en
   if (Counts(row, end)) Apply(row, end);
 }
 
-// What is said of the pod as a whole holds before what is said of its containers.
+// The status of the pod as a whole has precedence over the status of its containers.
 void TakePod(const PodView& pod, MachineEnd& end) {
   end.container.clear();
   end.reason = pod.reason;

@@ -1,5 +1,5 @@
-// What policies are told of a pod: the cluster's words for how pods wait, fail and leave, put into
-// those that hold for every machine. Pure functions.
+// Observations of pods for policies: translates the cluster's terms for how pods wait, fail and
+// leave into those of machines. Pure functions.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
 

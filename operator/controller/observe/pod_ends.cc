@@ -12,7 +12,7 @@ using enum Payer;
 
 // clang-format off
 constexpr auto kRows = std::to_array<PodEnd>({
-    // Limits of the job's own. Kubelet calls them evictions, too.
+    // The job's own limits. Kubelet also calls these evictions.
     {kPod, "Evicted", "exceeded its local ephemeral storage limit", kLost, kJob},
     {kPod, "Evicted", "exceeds the total limit of containers", kLost, kJob},
     {kPod, "Evicted", "Usage of EmptyDir volume", kLost, kJob},

@@ -1,5 +1,5 @@
-// Whose an end of a pod is: the table of what kubelets (Kubernetes 1.33 to 1.36), container
-// runtimes and controllers write into a pod that fails or does not start. Pure functions;
+// Who caused the end of a pod: a table of the texts that kubelets (Kubernetes 1.33 to 1.36),
+// container runtimes and controllers write into a pod that fails or does not start. Pure functions;
 // docs/reference/pod-ends.md shows the table.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_POD_ENDS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_POD_ENDS_H_
@@ -13,7 +13,7 @@
 namespace lockstep::control {
 
 struct PodEnd {
-  // Where the reason stands.
+  // The field with the reason.
   enum class Of : uint8_t {
     kPod,        // status.reason
     kContainer,  // state.terminated.reason
@@ -30,7 +30,7 @@ struct PodEnd {
 
   Of of = Of::kPod;
   std::string_view reason;  // "OutOf*" is every reason that begins so; "*" is any other
-  std::string_view words;   // the message has them; "": whatever it says
+  std::string_view words;   // words in the message; "": any message
   Sort sort = Sort::kLost;
   Payer payer = Payer::kMachine;
 };

@@ -43,7 +43,7 @@ Status TakeJob(const kube::ObjectName& name, const std::string& uid, Answer answ
   return {};
 }
 
-// What the list doesn't hold is gone, unless it was made since.
+// Objects that are not in the list are gone, unless they were made since.
 template <typename T>
 void TakeList(const kube::ObjectName& job, kube::PagedList<T>& list, kube::Cache<T>* cache) {
   std::set<std::string> gone;
@@ -62,7 +62,7 @@ void TakeList(const kube::ObjectName& job, kube::PagedList<T>& list, kube::Cache
 
 }  // namespace
 
-// Of one job: what is still being read, and the first thing that could not be.
+// One job's open reads, and the first failed one.
 struct Refresher::Reads {
   int open = 0;
   Status outcome{};

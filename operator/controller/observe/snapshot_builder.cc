@@ -93,7 +93,7 @@ QueueSeen QueueOf(const JobRecord& record, const Caches& caches) {
 void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snapshot* snapshot) {
   const auto label = record.job.metadata.labels.find(kQueueLabel);
   QueueSeen queue;
-  // What was read of them before they were gone, or by an earlier leader, holds no more.
+  // Facts that were read before they were gone, or by an earlier leader, no longer hold.
   if (queues == Queues::kThere) queue = QueueOf(record, caches);
   queue.queues = queues;
   queue.prebuilt = PrebuiltWorkload(record.job);

@@ -1,5 +1,5 @@
-// What is known of a job, put together: from its record and the caches to the one value that Decide
-// looks at, and to where its agents are asked.
+// Builds the snapshot that Decide reads, and the addresses of a job's agents, from the job's record
+// and the caches.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_SNAPSHOT_BUILDER_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_SNAPSHOT_BUILDER_H_
 
@@ -14,13 +14,13 @@ namespace lockstep::control {
 // `watches_nodes`: else every node is taken to be well. The snapshot looks at the record's job.
 Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_nodes);
 
-// What stands in Kueue for the job.
+// The job's objects in Kueue.
 QueueSeen QueueOf(const JobRecord& record, const Caches& caches);
 
 // Whether and where the job is queued, and why its admission is no use to it.
 void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snapshot* snapshot);
 
-// Its agents that can be asked; without members: nobody is to be asked any more.
+// Its agents that can be asked; no members: ask none.
 gang::GangPeers PeersOf(const JobRecord& record, const Snapshot& snapshot);
 
 }  // namespace lockstep::control

@@ -39,7 +39,7 @@ std::string LabelOf(const core::TrainingJob& job, const char* name) {
 
 const Json kNothing = Json::object();
 
-// What stands there, if it is an object or a list.
+// The value at that place, if it is an object or a list.
 const Json& In(const Json& object, std::initializer_list<const char*> path) {
   const Json* at = &object;
   for (const char* key : path) {
@@ -76,7 +76,7 @@ const Json& AssignmentOf(const Json& workload) {
   return assignments.is_array() ? One(assignments, "name", kPodSet) : kNothing;
 }
 
-// What WorkloadName made of it.
+// The name that WorkloadName gave it.
 uint32_t SliceOf(const std::string& name) {
   const size_t at = name.rfind(kSliceMark);
   if (at == std::string::npos) return 0;
@@ -158,7 +158,7 @@ constexpr TopologyWish kWishes[] = {
     {"kueue.x-k8s.io/podset-slice-required-topology", "podSetSliceRequiredTopology"},
 };
 
-// As Kueue reads them of its own jobs. Spares have no number, so where there are some Kueue takes
+// In the form that Kueue reads from its own jobs. Spares have no number, so with spares Kueue uses
 // any of the job's nodes for any of its pods.
 Result<Json> TopologyRequest(const core::TrainingJob& job) {
   const Json pod_template = FromNode(job.spec.template_);
@@ -190,7 +190,7 @@ void AwaitNode(Json& pod) {
 
 // ---- admission ----
 
-// What admission checks ask of the pods.
+// Requirements of admission checks for the pods.
 std::vector<Json> UpdatesOf(const Json& workload) {
   std::vector<Json> updates;
   const Json& checks = In(workload, {"status", "admissionChecks"});
@@ -409,7 +409,7 @@ Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorklo
   const std::string message = Text(evicted, "message");
   const int64_t generation = GenerationOf(workload);
   Json conditions = In(workload, {"status", "conditions"});
-  // As Kueue's own jobs do: these two are no fault of the job, so it is queued again at once.
+  // Like Kueue's own jobs: the job did not cause these two, so it is queued again at once.
   const bool again = why == "Preempted" || why == "NodeFailures";
   Put(conditions, "Requeued", again, why, message, generation, now);
   Put(conditions, "QuotaReserved", false, "Pending", message, generation, now);
