@@ -17,6 +17,145 @@ constexpr size_t kMostOfJob = size_t{1} << 20;
 constexpr size_t kMostOfReason = 256;
 constexpr size_t kMostOfName = 253;  // of a name in Kubernetes
 
+// Adds words to a command as its arguments ask for them.
+class Words {
+ public:
+  Words(const Json& arguments, const ToolOptions& options)
+      : arguments_(arguments), options_(options) {}
+
+  std::string Text(const char* name) const {
+    return arguments_.contains(name) ? arguments_[name].get<std::string>() : "";
+  }
+  bool Flag(const char* name) const {
+    return arguments_.contains(name) && arguments_[name].get<bool>();
+  }
+  std::optional<int64_t> Number(const char* name) const {
+    if (!arguments_.contains(name)) return std::nullopt;
+    return arguments_[name].get<int64_t>();
+  }
+
+  void AddNumber(const char* name, const char* option, std::vector<std::string>* words) const {
+    if (const auto number = Number(name)) {
+      words->insert(words->end(), {option, std::to_string(*number)});
+    }
+  }
+  void AddFlag(const char* name, const char* option, std::vector<std::string>* words) const {
+    if (Flag(name)) words->emplace_back(option);
+  }
+  // Where the cluster is.
+  void AddCluster(std::vector<std::string>* words) const {
+    words->insert(words->end(), options_.cluster.begin(), options_.cluster.end());
+    const std::string asked = Text("namespace");
+    const std::string& name_space = asked.empty() ? options_.name_space : asked;
+    if (!name_space.empty()) words->insert(words->end(), {"-n", name_space});
+  }
+  // A run on this computer, if one has the name and no namespace is given.
+  void AddPlace(std::vector<std::string>* words) const {
+    const bool here = !arguments_.contains("namespace") &&
+                      std::ranges::find(options_.runs, Text("name")) != options_.runs.end();
+    if (!here) AddCluster(words);
+  }
+
+ private:
+  const Json& arguments_;
+  const ToolOptions& options_;
+};
+
+std::vector<Command> ListJobs(const Words& words) {
+  Command here{.words = {"list", "--here"},
+               .input = "",
+               .title = "Runs on this computer:",
+               .keeps_end = false,
+               .optional = true};
+  Command there{.words = {"list", "-o", "wide"},
+                .input = "",
+                .title = "TrainingJobs of the cluster:",
+                .keeps_end = false,
+                .optional = true};
+  words.AddFlag("all_namespaces", "-A", &there.words);
+  words.AddCluster(&there.words);
+  std::vector<Command> commands;
+  commands.push_back(std::move(here));
+  commands.push_back(std::move(there));
+  return commands;
+}
+
+std::vector<Command> GetJob(const Words& words) {
+  Command command{.words = {"status", words.Text("name")}};
+  if (words.Text("format") == "json") command.words.insert(command.words.end(), {"-o", "json"});
+  words.AddPlace(&command.words);
+  return {command};
+}
+
+std::vector<Command> ExplainFailure(const Words& words) {
+  Command command{.words = {"why", words.Text("name")}};
+  words.AddPlace(&command.words);
+  return {command};
+}
+
+std::vector<Command> Logs(const Words& words) {
+  const int64_t lines = words.Number("lines").value_or(kDefaultLines);
+  Command command{.words = {"logs", words.Text("name"), "--tail", std::to_string(lines)},
+                  .keeps_end = true};
+  words.AddNumber("rank", "--rank", &command.words);
+  words.AddNumber("machine", "--machine", &command.words);
+  words.AddPlace(&command.words);
+  return {command};
+}
+
+std::vector<Command> Stacks(const Words& words) {
+  Command command{.words = {"debug", words.Text("name")}};
+  words.AddNumber("rank", "--rank", &command.words);
+  words.AddFlag("kernel", "--kernel", &command.words);
+  words.AddPlace(&command.words);
+  return {command};
+}
+
+std::vector<Command> Validate(const Words& words) {
+  Command command{.words = {"validate", "-"}, .input = words.Text("job")};
+  if (words.Text("target") == "local") {
+    command.words.insert(command.words.end(), {"--target", "local"});
+  }
+  return {command};
+}
+
+std::vector<Command> Plan(const Words& words) {
+  Command command{.words = {"plan", "-"}, .input = words.Text("job")};
+  words.AddNumber("machines", "--machines", &command.words);
+  words.AddNumber("processes", "--processes", &command.words);
+  return {command};
+}
+
+std::vector<Command> Restart(const Words& words) {
+  Command command{.words = {"restart", words.Text("name")}};
+  if (const std::string reason = words.Text("reason"); !reason.empty()) {
+    command.words.push_back("--reason=" + reason);
+  }
+  words.AddFlag("at_commit", "--at-commit", &command.words);
+  words.AddPlace(&command.words);
+  return {command};
+}
+
+// A command that takes the job's name alone.
+std::vector<Command> OnCluster(std::vector<std::string> of_name, const Words& words) {
+  Command command{.words = std::move(of_name)};
+  command.words.insert(command.words.begin() + 1, words.Text("name"));
+  words.AddCluster(&command.words);
+  return {command};
+}
+std::vector<Command> Suspend(const Words& words) { return OnCluster({"suspend"}, words); }
+std::vector<Command> Resume(const Words& words) { return OnCluster({"resume"}, words); }
+std::vector<Command> Delete(const Words& words) {
+  return OnCluster({"delete", "--no-wait"}, words);
+}
+
+std::vector<Command> Submit(const Words& words) {
+  Command command{.words = {"submit", "-"}, .input = words.Text("job")};
+  words.AddFlag("dry_run", "--dry-run", &command.words);
+  words.AddCluster(&command.words);
+  return {command};
+}
+
 enum class Type : uint8_t { kName, kText, kNumber, kFlag, kChoice };
 
 struct Parameter {
@@ -34,6 +173,7 @@ struct Tool {
   const char* name;
   const char* title;
   const char* description;
+  std::vector<Command> (*commands)(const Words& words);
   std::vector<Parameter> parameters;
   bool writes = false;
   bool destroys = false;
@@ -61,11 +201,13 @@ const std::vector<Tool>& Tools() {
        "List training jobs",
        "Lists the runs on this computer and the TrainingJobs of the cluster, with state, ready "
        "machines, restarts and progress.",
+       ListJobs,
        {Namespace(), {"all_namespaces", Type::kFlag, "List the TrainingJobs of every namespace"}}},
       {"get_job",
        "Show one job",
        "Shows one job: state and its reason, machines, progress, phases, last failure, restarts "
        "and where its time went. format=json gives the whole object with spec and status.",
+       GetJob,
        {Name(),
         Namespace(),
         {"format", Type::kChoice, "text (default) or json", false, 0, 0, 0, {"text", "json"}}}},
@@ -74,11 +216,13 @@ const std::vector<Tool>& Tools() {
        "Explains the last failure of a job: root cause, rank, machine and node, the rank's last "
        "lines, what the cause means, what to do, and how much of the restart budget is used. "
        "Begin here if a job failed or restarts.",
+       ExplainFailure,
        {Name(), Namespace()}},
       {"logs",
        "Read logs",
        "Returns the last lines that a job's processes printed. Name a rank or a machine if the "
        "job is large.",
+       Logs,
        {Name(),
         Namespace(),
         Rank("Lines of this rank only"),
@@ -89,6 +233,7 @@ const std::vector<Tool>& Tools() {
        "Show where ranks are",
        "Shows where each rank of a running job is: Python and native stacks, and which ranks wait "
        "for which. Use it if a job hangs or is slow.",
+       Stacks,
        {Name(),
         Namespace(),
         Rank("Show the stacks of this rank only"),
@@ -96,6 +241,7 @@ const std::vector<Tool>& Tools() {
       {"validate",
        "Validate a job",
        "Reports every error and warning of a TrainingJob with line and column. Changes nothing.",
+       Validate,
        {Job(),
         {"target",
          Type::kChoice,
@@ -109,6 +255,7 @@ const std::vector<Tool>& Tools() {
        "Plan a job",
        "Shows the ranks, environment and binding that each machine and process of a TrainingJob "
        "would get on this computer. Runs nothing.",
+       Plan,
        {Job(),
         {"machines", Type::kNumber, "Instead of spec.numMachines", false, 1, 4096},
         {"processes", Type::kNumber, "Instead of spec.processesPerMachine", false, 1, 64}}},
@@ -116,6 +263,7 @@ const std::vector<Tool>& Tools() {
        "Restart all ranks",
        "Starts a new generation of a job on the machines that it has. Costs no restart budget. "
        "Steps since the last checkpoint are done again unless at_commit is true.",
+       Restart,
        {Name(),
         Namespace(),
         {"reason", Type::kText, "Why, for history and events", false, 0, 0, kMostOfReason},
@@ -125,22 +273,26 @@ const std::vector<Tool>& Tools() {
        "Suspend a job",
        "Stops a TrainingJob and gives its machines back. `resume` continues it from its last "
        "checkpoint.",
+       Suspend,
        {ClusterName(), Namespace()},
        true},
       {"resume",
        "Resume a job",
        "Lets a suspended TrainingJob continue from its last checkpoint.",
+       Resume,
        {ClusterName(), Namespace()},
        true},
       {"delete",
        "Delete a job",
        "Deletes a TrainingJob and its pods. It cannot be undone.",
+       Delete,
        {ClusterName(), Namespace()},
        true,
        true},
       {"submit",
        "Submit a job",
        "Creates a TrainingJob on the cluster. It fails if a job of that name exists.",
+       Submit,
        {Job(),
         Namespace(),
         {"dry_run", Type::kFlag, "Let the API server judge the job, and create nothing"}},
@@ -260,122 +412,6 @@ std::string Problems(const Tool& tool, const Json& arguments) {
   return problems;
 }
 
-// Adds words to a command as its arguments ask for them.
-class Words {
- public:
-  Words(const Json& arguments, const ToolOptions& options)
-      : arguments_(arguments), options_(options) {}
-
-  std::string Text(const char* name) const {
-    return arguments_.contains(name) ? arguments_[name].get<std::string>() : "";
-  }
-  bool Flag(const char* name) const {
-    return arguments_.contains(name) && arguments_[name].get<bool>();
-  }
-  std::optional<int64_t> Number(const char* name) const {
-    if (!arguments_.contains(name)) return std::nullopt;
-    return arguments_[name].get<int64_t>();
-  }
-
-  void AddNumber(const char* name, const char* option, std::vector<std::string>* words) const {
-    if (const auto number = Number(name)) {
-      words->insert(words->end(), {option, std::to_string(*number)});
-    }
-  }
-  void AddFlag(const char* name, const char* option, std::vector<std::string>* words) const {
-    if (Flag(name)) words->emplace_back(option);
-  }
-  // Where the cluster is.
-  void AddCluster(std::vector<std::string>* words) const {
-    words->insert(words->end(), options_.cluster.begin(), options_.cluster.end());
-    const std::string asked = Text("namespace");
-    const std::string& name_space = asked.empty() ? options_.name_space : asked;
-    if (!name_space.empty()) words->insert(words->end(), {"-n", name_space});
-  }
-  // A run on this computer, if one has the name and no namespace is given.
-  void AddPlace(std::vector<std::string>* words) const {
-    const bool here = !arguments_.contains("namespace") &&
-                      std::ranges::find(options_.runs, Text("name")) != options_.runs.end();
-    if (!here) AddCluster(words);
-  }
-
- private:
-  const Json& arguments_;
-  const ToolOptions& options_;
-};
-
-std::vector<Command> ListCommands(const Words& words) {
-  Command here{.words = {"list", "--here"},
-               .input = "",
-               .title = "Runs on this computer:",
-               .keeps_end = false,
-               .optional = true};
-  Command there{.words = {"list", "-o", "wide"},
-                .input = "",
-                .title = "TrainingJobs of the cluster:",
-                .keeps_end = false,
-                .optional = true};
-  words.AddFlag("all_namespaces", "-A", &there.words);
-  words.AddCluster(&there.words);
-  std::vector<Command> commands;
-  commands.push_back(std::move(here));
-  commands.push_back(std::move(there));
-  return commands;
-}
-
-Command CommandOf(std::string_view tool, const Words& words) {
-  Command command;
-  std::vector<std::string>* out = &command.words;
-  if (tool == "get_job") {
-    *out = {"status", words.Text("name")};
-    if (words.Text("format") == "json") out->insert(out->end(), {"-o", "json"});
-    words.AddPlace(out);
-  } else if (tool == "explain_failure") {
-    *out = {"why", words.Text("name")};
-    words.AddPlace(out);
-  } else if (tool == "logs") {
-    command.keeps_end = true;
-    *out = {"logs", words.Text("name"), "--tail",
-            std::to_string(words.Number("lines").value_or(kDefaultLines))};
-    words.AddNumber("rank", "--rank", out);
-    words.AddNumber("machine", "--machine", out);
-    words.AddPlace(out);
-  } else if (tool == "stacks") {
-    *out = {"debug", words.Text("name")};
-    words.AddNumber("rank", "--rank", out);
-    words.AddFlag("kernel", "--kernel", out);
-    words.AddPlace(out);
-  } else if (tool == "validate") {
-    *out = {"validate", "-"};
-    if (words.Text("target") == "local") out->insert(out->end(), {"--target", "local"});
-    command.input = words.Text("job");
-  } else if (tool == "plan") {
-    *out = {"plan", "-"};
-    words.AddNumber("machines", "--machines", out);
-    words.AddNumber("processes", "--processes", out);
-    command.input = words.Text("job");
-  } else if (tool == "restart") {
-    *out = {"restart", words.Text("name")};
-    if (const std::string reason = words.Text("reason"); !reason.empty()) {
-      out->push_back("--reason=" + reason);
-    }
-    words.AddFlag("at_commit", "--at-commit", out);
-    words.AddPlace(out);
-  } else if (tool == "delete") {
-    *out = {"delete", words.Text("name"), "--no-wait"};
-    words.AddCluster(out);
-  } else if (tool == "submit") {
-    *out = {"submit", "-"};
-    words.AddFlag("dry_run", "--dry-run", out);
-    words.AddCluster(out);
-    command.input = words.Text("job");
-  } else {  // suspend, resume
-    *out = {std::string(tool), words.Text("name")};
-    words.AddCluster(out);
-  }
-  return command;
-}
-
 }  // namespace
 
 OrderedJson ListTools(const ToolOptions& options) {
@@ -406,9 +442,7 @@ Result<std::vector<Command>> CommandsOf(std::string_view tool, const Json& argum
   if (found == nullptr) return Error::NotFound("there is no tool " + std::string(tool));
   const std::string problems = Problems(*found, arguments);
   if (!problems.empty()) return Error::Invalid(std::string(tool) + ": " + problems);
-  const Words words(arguments, options);
-  if (tool == "list_jobs") return ListCommands(words);
-  return std::vector<Command>{CommandOf(tool, words)};
+  return found->commands(Words(arguments, options));
 }
 
 }  // namespace lockstep::cli::mcp
