@@ -143,6 +143,11 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
       "last to come to their collectives; 0 without one.",
       straggler ? straggler->cost : 0,
       {{"straggler", straggler ? std::to_string(straggler->machine) : "none"}});
+  const std::optional<core::SuspectedHang>& hang = coordinator_->hang();
+  page.Gauge("lockstep_hang_suspected",
+             "1 while the gang makes no step and a hang is suspected, else 0. activity: what the "
+             "ranks do: Quiet, SomeWork, AllWork or Unknown; none without a hang.",
+             hang ? 1 : 0, {{"activity", hang ? core::ToString(hang->activity) : "none"}});
   AddPreflight(&page);
   const char* commits =
       "Requests to commit a checkpoint, granted or refused, since this machine 0 began.";
