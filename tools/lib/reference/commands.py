@@ -1,4 +1,4 @@
-"""The options of the command lines, made of the manual pages that the programs print."""
+"""The commands and options of the command lines, made of the manual pages that the programs print."""
 
 import pathlib
 import re
@@ -14,7 +14,8 @@ SHOWN = ("ARGUMENTS", "OPTIONS")
 
 
 class Pages:
-    """Makes the options of the programs or commands that a block names: `lockstep-run`."""
+    """Makes the options of the programs or commands that a block names: `lockstep-run`. The word
+    `overview` stands for a table of all commands of `lockstep`."""
 
     def __init__(self, folder):
         self._pages = {}
@@ -27,14 +28,34 @@ class Pages:
 
     def __call__(self, words, before):
         skipped = {"lockstep", "kubectl-lockstep", "lockstep-operator"}
-        commands = sorted(set(self._pages) - skipped) if words == ["lockstep"] else words
-        parts = [_page(name, self._pages[name]) for name in commands]
+        every = sorted(set(self._pages) - skipped)
+        if words == ["overview"]:
+            return _overview((name, self._pages[name]) for name in every)
+        parts = [_page(self._pages[name]) for name in (every if words == ["lockstep"] else words)]
         return "\n".join(part for part in parts if part)
 
 
-def _page(name, roff):
-    sections = {title: body for title, body in re.findall(
-        r"^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", roff, re.DOTALL | re.MULTILINE)}
+def _sections(roff):
+    return dict(re.findall(r"^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", roff, re.DOTALL | re.MULTILINE))
+
+
+def _title(sections):
+    return re.split(r" \[| [A-Z]", _text(sections["SYNOPSIS"]))[0]
+
+
+def _overview(pages):
+    rows = []
+    for name, roff in pages:
+        sections = _sections(roff)
+        title = f"`{_title(sections)}`"
+        if _page(roff):
+            title = f"[{title}](options.md#{name})"
+        rows.append(f"| {title} | {_cell(_sentence(sections['DESCRIPTION']))} |\n")
+    return "| command | what it does |\n|---|---|\n" + "".join(rows)
+
+
+def _page(roff):
+    sections = _sections(roff)
     rows = []
     for title in SHOWN:
         for part in re.split(r"^\.SS ", sections.get(title, ""), flags=re.MULTILINE):
@@ -44,8 +65,7 @@ def _page(name, roff):
                     rows.append(f"| `{_cell(_text(term))}` | {_cell(meaning)} |")
     if not rows:
         return ""
-    synopsis = _text(sections["SYNOPSIS"])
-    title = re.split(r" \[| [A-Z]", synopsis)[0]
+    title = _title(sections)
     about = textwrap.fill(_sentence(sections["DESCRIPTION"]), 100)
     return (f"### {title}\n\n{about}\n\n"
             "| option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n")
