@@ -70,7 +70,7 @@ def main() -> None:
                 lockstep.commit(directory)
 
     if rank == 0:
-        print(f"trained to step {args.steps}, loss {loss.item():.6f}", flush=True)
+        print(f"trained to step {args.steps}", flush=True)
         if args.weights:
             torch.save(engine.module.state_dict(), args.weights)
     torch.distributed.destroy_process_group()

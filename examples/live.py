@@ -67,7 +67,7 @@ def main() -> None:
                 lockstep_torch.save(live.state(), live.step)
     live.close()
     if rank == 0:
-        print(f"trained to step {live.step}, loss {loss.item():.6f}", flush=True)
+        print(f"trained to step {live.step}", flush=True)
 
 
 if __name__ == "__main__":

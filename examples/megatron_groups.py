@@ -126,7 +126,7 @@ def main() -> None:
         os.makedirs(args.weights, exist_ok=True)
         torch.save(model.state_dict(), os.path.join(args.weights, f"part-{part}.pt"))
     if dist.get_rank() == 0:
-        print(f"trained to step {args.steps}, loss {loss.item():.6f}", flush=True)
+        print(f"trained to step {args.steps}", flush=True)
     dist.destroy_process_group()
 
 

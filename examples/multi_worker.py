@@ -82,7 +82,7 @@ def main() -> None:
             save(weights, step)
 
     if rank == 0:
-        print(f"trained to step {args.steps}, loss {loss.numpy():.6f}", flush=True)
+        print(f"trained to step {args.steps}", flush=True)
         if args.weights:
             np.savez(args.weights, *[weight.numpy() for weight in weights])
 

@@ -1,12 +1,14 @@
-"""What clients other than kubectl make of the files that users read, and of the CRD: PyYAML reads
-YAML 1.1 (2e-3 is a text), and typed clients are generated from the schema.
+"""The examples, and what clients other than kubectl make of the files that users read and of the CRD:
+PyYAML reads YAML 1.1 (2e-3 is a text), and typed clients are generated from the schema.
 """
 
 import re
+import subprocess
 
 import pytest
 import yaml
 from paths import ROOT
+from tls import binary
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CRD = yaml.load((ROOT / "crds/lockstep.dev_trainingjobs.yaml").read_text(), LOADER)
@@ -59,6 +61,27 @@ def jobs_in(text):
 def test_python_client_can_create_each_example(file):
     for job in jobs_in(file.read_text()):
         assert not list(misfits(SCHEMA, job, "job"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_job_of_each_example_is_valid_and_its_program_is_there(file):
+    for job in jobs_in(file.read_text()):
+        run = subprocess.run([binary("lockstep"), "validate", "--quiet", "-"], input=yaml.safe_dump(job),
+                             capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        programs = [word for word in job["spec"].get("command", []) if word.startswith("examples/")]
+        for program in programs:
+            compile((ROOT / program).read_text(), program, "exec")
+
+
+def test_readme_names_each_example():
+    """Of examples/README.md, which names a folder with a README of its own as a whole."""
+    named = set(re.findall(r"\]\(([^)#]+)\)", (ROOT / "examples/README.md").read_text()))
+    files = {str(file.relative_to(ROOT / "examples")) for file in (ROOT / "examples").rglob("*")
+             if file.suffix in (".py", ".yaml", ".ipynb", ".sbatch", ".xml")}
+    lost = {file for file in files - named
+            if not {file.partition("/")[0], f"{file.partition('/')[0]}/README.md"} & named}
+    assert not lost
 
 
 def test_python_client_can_create_jobs_of_the_pages():

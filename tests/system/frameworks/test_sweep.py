@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 
@@ -133,6 +134,21 @@ def test_a_sweep_that_is_interrupted_leaves_no_job(sweep, tmp_path):
     run.process.send_signal(signal.SIGINT)
     run.process.communicate(timeout=120)
     wait_until(lambda: not processes.with_variable(MARK, run.mark), "all it started to end")
+
+
+def test_study_by_the_python_client_continues_and_prints_its_best_trial(python_with, tmp_path):
+    def study(trials):
+        done = subprocess.run(
+            [python_with("torch"), SWEEP / "client_sweep.py", f"--trials={trials}", "--steps=20", "--machines=1",
+             f"--storage=sqlite:///{tmp_path}/study.db"], capture_output=True, text=True, timeout=400,
+            env={**os.environ, MARK: str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1",
+                 "PATH": f"{pathlib.Path(binary('lockstep')).parent}:{os.environ['PATH']}"})
+        assert done.returncode == 0, done.stderr
+        wait_until(lambda: not processes.with_variable(MARK, str(tmp_path)), "all it started to end")
+        return done.stdout.splitlines()[-1]
+
+    assert re.fullmatch(r"best of 3: loss [0-9.]+ with \{'rate': .*, 'width': (8|32)\}", study(3))
+    assert study(1).startswith("best of 4: ")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""Programs of DeepSpeed, Lightning, Horovod and one with Megatron-LM's groups, as the examples have
-them, one of megatron-core, and torchrun: PyTorch's own processes find each other, and go on where a killed one left off."""
+"""Programs of FSDP2, the Hugging Face Trainer, DeepSpeed, Lightning, Horovod and one with Megatron-LM's
+groups, as the examples have them, one of megatron-core, and torchrun: PyTorch's own processes find each
+other, and go on where a killed one left off."""
 
 import json
 import os
@@ -21,6 +22,7 @@ SLOWER = "--seconds-per-step=0.2"
 INSTEAD = {"megatron-core": "megatron_gpt.py"}
 # The example's file, its further arguments, with where it leaves its weights, and what its ranks say.
 EXAMPLES = {
+    "fsdp2": ("fsdp2.yaml", [*STEPS, "--weights=FOLDER/weights"], ["FSDP2 on 4 ranks"]),
     "deepspeed": ("deepspeed.yaml", [*STEPS, "--weights=FOLDER/weights"],
                   ["ZeRO stage 2 on 4 ranks"]),
     "deepspeed-1": ("deepspeed.yaml", [*STEPS, "--stage=1", "--weights=FOLDER/weights"],
@@ -47,7 +49,7 @@ def variables():
 
 
 def committed(run):
-    return list((run.folder / "checkpoints/checkpoints").glob("*/0*.step-*"))
+    return list((run.folder / "checkpoints/checkpoints").glob("*/0*.*-*"))
 
 
 def process_of(run, rank):
@@ -90,6 +92,25 @@ def test_job_names_killed_rank_and_ends_with_same_weights(
     assert len(report["generations"]) == 2, output
     assert output.count("training from step 0") < output.count("training from step"), output
     assert weights(run.folder) == weights(whole.folder), output
+
+
+def test_hugging_face_example_resumes_from_its_commit_with_same_model(python_with, example):
+    python, arguments = python_with("torch"), ["--steps=60", "--save-steps=10", "--output=FOLDER/weights"]
+    whole = example(python, "hf-finetune.yaml", "whole", *arguments)
+    code, report, output = whole.finish(400)
+    assert code == 0, output
+    assert "training from step 0" in output and "trained to step 60" in output
+    assert report["progress"]["step"] == 60
+
+    run = example(python, "hf-finetune.yaml", "killed", *arguments)
+    kill_after_a_checkpoint(run, 2)
+    code, report, output = run.finish(400)
+    assert code == 0, output
+    assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
+    assert len(report["generations"]) == 2, output
+    assert re.search(rf"training from {re.escape(str(run.folder))}/checkpoints/\S+\.checkpoint-\d+", output), output
+    model = "model.safetensors"
+    assert weights(run.folder)[model] == weights(whole.folder)[model], output
 
 
 @pytest.mark.parametrize("sharding", ["fsdp", "zero1", "zero2"])
