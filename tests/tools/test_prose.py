@@ -21,6 +21,7 @@ LONG = " ".join(["w"] * 31)
     ("The operator says of a pod what it is.", '"says of"'),
     ("| a | whoever |", '"whoever"'),
     ("a" * 60 + " " + "b" * 60, "121 columns"),
+    ("<td>whoever</td>\n\nIt is whom.", '"whom"'),
 ])
 def test_prose_that_is_hard_to_read_is_found(text, words):
     found = list(prose.check("page.md", text))
@@ -35,6 +36,7 @@ def test_prose_that_is_hard_to_read_is_found(text, words):
     f"[a link](https://example.com/{'x' * 120})",
     f"`{LONG}` runs it.",
     f"<!-- {LONG} -->",
+    f"<table>\n<td>{LONG} whoever {'x ' * 90}</td>\n</table>",
     f"1. {' '.join(['w'] * 20)}\n2. {' '.join(['w'] * 20)}",
     f"{' '.join(['w'] * 20)}, e.g. {' '.join(['w'] * 5)}.",
 ])

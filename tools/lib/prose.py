@@ -1,6 +1,6 @@
 """Checks the prose of Markdown files: prose.py FILE...
 
-    lines      at most 100 columns, outside of tables, code and the targets of links
+    lines      at most 100 columns, outside of tables, code, HTML and the targets of links
     sentences  at most 30 words; `code` is one word; table cells are looked at for words only
     words      no pattern of PATTERNS, each of which has a plain replacement
 
@@ -25,6 +25,7 @@ PATTERNS = {
 }
 FOUND = [(re.compile(pattern), advice) for pattern, advice in PATTERNS.items()]
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
+HTML = re.compile(r"</?[a-z]+[ >]")
 TARGET = re.compile(r"\]\([^)]*\)")
 END = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[\"*_(\[`]*[A-Z0-9`])")
 ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|[A-Z])\.$")
@@ -32,11 +33,14 @@ ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|[A-Z])\.$")
 
 def blocks(text):
     """(number of the first line, its lines) for each paragraph, list item and row of a table."""
-    block, first, fenced, comment = [], 0, False, False
+    block, first, fenced, comment, html = [], 0, False, False, False
     for number, line in enumerate(text.splitlines(), 1):
+        html = bool(line.strip()) and not fenced and (html or (not block and bool(HTML.match(line))))
         if FENCE.match(line):
             fenced = not fenced
             line = ""
+        elif html:
+            line = ""  # Markdown ends a block of HTML at an empty line
         elif not block and line.startswith("    ") and not ITEM.match(line):
             line = ""  # code by indentation
         elif fenced or comment or line.lstrip().startswith("<!--"):

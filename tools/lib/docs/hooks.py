@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 LINK = re.compile(r"(?<!\!)\[([^\]]*)\]\((?![a-z]+:)([^)\s#]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 BESIDE = "repository"  # the folder of the site that holds files from outside docs/
-TEXT = (".yaml", ".py", ".sh", ".sbatch", ".json", ".toml", ".h", ".cc", ".xml")
+TEXT = (".yaml", ".py", ".sh", ".sbatch", ".json", ".toml", ".h", ".cc", ".xml", ".ipynb")
 
 
 def on_config(config):
