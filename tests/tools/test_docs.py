@@ -29,6 +29,9 @@ def test_site_builds_into_a_folder_of_its_version(copy, tmp_path):
     site = tmp_path / "1.2"
     assert "guides/how-to.html" in (site / "llms.txt").read_text()
     assert (site / "repository/examples/horovod.yaml").exists()
+    readme = (site / "repository/index.html").read_text()
+    assert 'href="../guides/getting-started.html"' in readme and 'src="../images/demo.svg"' in readme
+    assert 'href="examples/index.html"' in readme
 
 
 @pytest.mark.parametrize("page, text, says", [

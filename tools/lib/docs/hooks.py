@@ -10,6 +10,7 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # A link of Markdown to a file, with or without an anchor.
 LINK = re.compile(r"(?<!\!)\[([^\]]*)\]\((?![a-z]+:)([^)\s#]+)(#[^)\s]*)?\)")
+PICTURE = re.compile(r"(!\[[^\]]*\]\()(?![a-z]+:)([^)\s]+\))")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 BESIDE = "repository"  # the folder of the site that holds files from outside docs/
 TEXT = (".yaml", ".py", ".sh", ".sbatch", ".json", ".toml", ".h", ".cc", ".xml", ".ipynb")
@@ -40,7 +41,40 @@ def on_files(files, config):
     for path in sorted(linked):
         if (ROOT / path).suffix in TEXT:
             files.append(File.generated(config, f"{BESIDE}/{path}", abs_src_path=str(ROOT / path)))
+        elif path.endswith(".md"):
+            text = _as_of_the_site((ROOT / path).read_text(), path, linked)
+            files.append(File.generated(config, f"{BESIDE}/{path}", content=text))
     return files
+
+
+def _as_of_the_site(markdown, path, copied):
+    """A page from outside docs/, with links that lead to the site's pages and copies."""
+    folder = os.path.dirname(path)
+
+    def moved(target):
+        whole = os.path.normpath(os.path.join(folder, target))
+        if whole.startswith("docs/"):
+            return os.path.relpath(whole.removeprefix("docs/"), f"{BESIDE}/{folder}")
+        return target if whole in copied and whole.endswith((".md", *TEXT)) else None
+
+    def link(match):
+        target = moved(match[2])
+        if target is None:
+            return _named(match[1], os.path.normpath(os.path.join(folder, match[2])))
+        return f"[{match[1]}]({target}{match[3] or ''})"
+
+    def picture(match):
+        return f"{match[1]}{moved(match[2][:-1]) or match[2][:-1]})"
+
+    return _outside_code(markdown, lambda part: LINK.sub(link, PICTURE.sub(picture, part)))
+
+
+def _named(text, path):
+    return text if path in text else f"{text} (`{path}`)"
+
+
+def _outside_code(markdown, change):
+    return "".join(part if part.startswith("```") else change(part) for part in FENCE.split(markdown))
 
 
 def _outside(markdown, page):
@@ -61,13 +95,14 @@ def on_page_markdown(markdown, page, config, files):
         path = _path_outside(match[2], page.file.src_uri)
         if path is None:
             return match[0]
-        if (ROOT / path).suffix not in TEXT:
-            return f"{match[1]} (`{path}`)" if path not in match[1] else match[1]
+        if not path.endswith((".md", *TEXT)):
+            return _named(match[1], path)
         here = os.path.dirname(page.file.src_uri) or "."
-        return f"[{match[1]}]({os.path.relpath(f'{BESIDE}/{path}', here)})"
+        return f"[{match[1]}]({os.path.relpath(f'{BESIDE}/{path}', here)}{match[3] or ''})"
 
-    parts = FENCE.split(markdown)
-    return "".join(part if part.startswith("```") else LINK.sub(replaced, part) for part in parts)
+    if page.file.src_uri.startswith(f"{BESIDE}/"):
+        return markdown
+    return _outside_code(markdown, lambda part: LINK.sub(replaced, part))
 
 
 def on_post_build(config):
