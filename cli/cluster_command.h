@@ -55,6 +55,12 @@ struct DebugCommand {
   bool kernel = false;
 };
 
+// The page of a job.
+struct UiCommand {
+  std::string name{};
+  uint16_t port = 0;  // 0: a free one
+};
+
 struct RestartCommand {
   std::string name{};  // "": the only run on this computer
   int pid = 0;         // of a `lockstep run` on this computer; 0: any
@@ -80,7 +86,7 @@ struct DeleteCommand {
 struct ClusterCommand {
   ClusterAddress where;
   std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, WhyCommand, DebugCommand,
-               RestartCommand, SuspendCommand, ScaleCommand, DeleteCommand>
+               RestartCommand, SuspendCommand, ScaleCommand, DeleteCommand, UiCommand>
       what;
   // A run of that name on this computer is meant, if there is one: status, logs, why.
   bool here_first = false;

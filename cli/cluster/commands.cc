@@ -28,6 +28,8 @@ int RunClusterCommand(const ClusterCommand& command) {
       return Submit(command.where, what);
     } else if constexpr (std::is_same_v<What, DebugCommand>) {
       return Debug(command.where, what);
+    } else if constexpr (std::is_same_v<What, UiCommand>) {
+      return Ui(command.where, what);
     } else {
       Result<std::unique_ptr<Connection>> cluster = Connection::Open(command.where);
       if (!cluster.ok()) return cluster.error();

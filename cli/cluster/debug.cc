@@ -5,32 +5,12 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/log_choice.h"
+#include "cli/cluster/pod_exec.h"
 #include "cli/programs/evidence.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 
 namespace lockstep::cli {
-namespace {
-
-// Where a pod has its agent, and that agent its run folder (operator/objects/pod_parts.h).
-constexpr const char* kAgent = "/lockstep/lockstep-agent";
-constexpr const char* kRunFolder = "/run/lockstep/agent";
-
-Question ForPod(const ClusterAddress& where, const kube::PodView& pod) {
-  Question question{"pod " + pod.meta.name, {"kubectl", "exec", pod.meta.name}};
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) question.argv.insert(question.argv.end(), {option, value});
-  };
-  add("--kubeconfig", where.kubeconfig);
-  add("--context", where.context);
-  add("--namespace", pod.meta.name_space);
-  add("--container", "worker");
-  question.argv.insert(question.argv.end(), {"--", kAgent, "--evidence", kRunFolder});
-  return question;
-}
-
-}  // namespace
-
 Result<int> Debug(const ClusterAddress& where, const DebugCommand& command) {
   Result<std::unique_ptr<Connection>> cluster = Connection::Open(where);
   if (!cluster.ok()) return cluster.error();
@@ -48,7 +28,7 @@ Result<int> Debug(const ClusterAddress& where, const DebugCommand& command) {
   std::vector<Question> questions;
   for (const auto& [index, pod] : CurrentPods(list, std::nullopt)) {
     if (pod->worker.kind == kube::ContainerState::Kind::kRunning) {
-      questions.push_back(ForPod(where, *pod));
+      questions.push_back({"pod " + pod->meta.name, AskPod(where, *pod, {"--evidence"})});
     } else {
       Say("machine " + std::to_string(index) + " does not run; it waits for " + WaitsFor(*pod));
     }

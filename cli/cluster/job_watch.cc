@@ -7,23 +7,18 @@
 
 namespace lockstep::cli {
 
-JobWatch::JobWatch(EventLoop* loop, Connection* connection, const std::string& name,
+JobWatch::JobWatch(EventLoop* loop, Connection* connection, const kube::ObjectName& job,
                    Handlers handlers)
     : handlers_(std::move(handlers)),
-      reflector_(
-          &connection->client().transport(),
-          {.path = kube::Path(kube::kTrainingJobs, connection->name_space()),
-           .query = kube::Query({{"fieldSelector", "metadata.name=" + name}})},
-          {.on_batch =
-               [this, loop](kube::Batch<kube::JobView> batch) {
-                 loop->PostFromAnyThread([this, batch = std::move(batch)] { OnBatch(batch); });
-               },
-           .on_problem =
-               [this, loop, told = std::make_shared<std::string>()](const Error& error) {
-                 loop->PostFromAnyThread([this, told, error] {
-                   ReportProblem(error, told.get(), handlers_.on_hopeless);
-                 });
-               }}) {}
+      reflector_(&connection->client().transport(),
+                 {.path = kube::Path(kube::kTrainingJobs, job.name_space),
+                  .query = kube::Query({{"fieldSelector", "metadata.name=" + job.name}})},
+                 {.on_batch = lifetime_.Hop(
+                      loop, [this](const kube::Batch<kube::JobView>& batch) { OnBatch(batch); }),
+                  .on_problem = lifetime_.Hop(loop, [this](const Error& error) {
+                    if (handlers_.on_problem) return handlers_.on_problem(error);
+                    ReportProblem(error, &told_, handlers_.on_hopeless);
+                  })}) {}
 
 void JobWatch::OnBatch(const kube::Batch<kube::JobView>& batch) {
   if (batch.events.empty()) {
@@ -53,7 +48,7 @@ Status WaitUntilGone(Connection* connection, const StoredJob& job) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   Status outcome;
-  const JobWatch watch(loop->get(), connection, job.meta.name,
+  const JobWatch watch(loop->get(), connection, {job.meta.name_space, job.meta.name},
                        {.on_job =
                             [&](const StoredJob* now) {
                               if (now == nullptr || now->meta.uid != job.meta.uid) (*loop)->Stop();

@@ -7,30 +7,35 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "cli/cluster/connection.h"
 #include "cli/cluster/jobs.h"
+#include "operator/kube/views.h"
 #include "operator/kube/watch/watch.h"
 
 namespace lockstep::cli {
 
-// Callbacks run on the loop. The loop must not run again once this is gone.
+// Callbacks run on the loop, and none once this is gone.
 class JobWatch {
  public:
   struct Handlers {
     // Null: there is none of that name.
     std::function<void(const StoredJob* job)> on_job;
     // Following isn't possible, and won't be: not allowed, no TrainingJobs. Others are told on
-    // standard error, once each, and tried again.
+    // on_problem, or on standard error, once each, and tried again.
     std::function<void(const Error&)> on_hopeless;
+    std::function<void(const Error&)> on_problem = {};
   };
 
-  JobWatch(EventLoop* loop, Connection* connection, const std::string& name, Handlers handlers);
+  JobWatch(EventLoop* loop, Connection* connection, const kube::ObjectName& job, Handlers handlers);
 
  private:
   void OnBatch(const kube::Batch<kube::JobView>& batch);
 
   Handlers handlers_;
+  std::string told_;
+  Lifetime lifetime_;
   kube::Reflector<kube::JobView> reflector_;  // last: its thread uses the rest
 };
 

@@ -22,7 +22,7 @@ LogFollower::LogFollower(EventLoop* loop, Connection* cluster, kube::Transport* 
       name_space_(cluster->name_space()),
       machine_(machine),
       filter_(filter),
-      job_watch_(loop, cluster, job,
+      job_watch_(loop, cluster, {cluster->name_space(), job},
                  {.on_job = [this](const StoredJob* now) { OnJob(now); },
                   .on_hopeless = [this](const Error& error) { End(error); }}),
       pod_watch_(&cluster->client().transport(),
@@ -121,7 +121,7 @@ void LogFollower::Open(int machine, Reading* reading) {
       transport_,
       PodLog{
           .name_space = name_space_, .pod = reading->pod, .follow = true, .behind = reading->last},
-      filter_,
+      filter_, ToStandardOutput(),
       [this, machine, uid = reading->uid](const Status& status, std::optional<WallTime> last) {
         loop_->PostFromAnyThread(
             [this, machine, uid, status, last] { OnStreamEnd(machine, uid, status, last); });

@@ -22,14 +22,27 @@ std::string PathOf(const PodLog& what, const LogFilter& filter) {
   if (what.tail && filter.passes_all()) {
     query += "&" + kube::Query({{"tailLines", std::to_string(*what.tail)}});
   }
+  if (what.from && !what.behind) {
+    query += "&" + kube::Query({{"tailLines", std::to_string(*what.from)}});
+  }
   if (what.behind) query += "&" + kube::Query({{"sinceTime", FormatWallTime(*what.behind)}});
   return kube::Path(kube::kPods, what.name_space, what.pod, "log", query);
 }
 
 }  // namespace
 
-LogStream::LogStream(kube::Transport* transport, PodLog what, LogFilter filter, OnEnd on_end)
-    : what_(std::move(what)), filter_(filter), last_(what_.behind) {
+LogSink ToStandardOutput() {
+  return {.line =
+              [](std::optional<WallTime>, std::string_view line) {
+                std::fwrite(line.data(), 1, line.size(), stdout);
+                std::fputc('\n', stdout);
+              },
+          .pause = [] { std::fflush(stdout); }};
+}
+
+LogStream::LogStream(kube::Transport* transport, PodLog what, LogFilter filter, LogSink sink,
+                     OnEnd on_end)
+    : what_(std::move(what)), filter_(filter), sink_(std::move(sink)), last_(what_.behind) {
   kube::Request request;
   request.path = PathOf(what_, filter_);
   stream_ = transport->Open(std::move(request), kSilence,
@@ -47,7 +60,7 @@ void LogStream::OnData(std::string_view data) {
   lines_.Append(data);
   while (const auto line = lines_.Next()) Show(*line);
   if (lines_.overflow()) lines_.Clear();
-  std::fflush(stdout);
+  sink_.pause();
 }
 
 void LogStream::Show(std::string_view line) {
@@ -58,7 +71,7 @@ void LogStream::Show(std::string_view line) {
     last_ = stamped.at;
   }
   if (!filter_.Passes(stamped.text)) return;
-  if (!what_.tail) return Write(stamped.text);
+  if (!what_.tail) return sink_.line(stamped.at, stamped.text);
   kept_.emplace_back(stamped.text);
   kept_bytes_ += stamped.text.size();
   while (kept_.size() > *what_.tail || (kept_bytes_ > kMostKept && kept_.size() > 1)) {
@@ -67,15 +80,10 @@ void LogStream::Show(std::string_view line) {
   }
 }
 
-void LogStream::Write(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fputc('\n', stdout);
-}
-
 void LogStream::WriteKept() {
-  for (const std::string& text : kept_) Write(text);
+  for (const std::string& text : kept_) sink_.line(std::nullopt, text);
   kept_.clear();
-  std::fflush(stdout);
+  sink_.pause();
 }
 
 Status LogStream::Outcome(const Status& status) const {

@@ -20,14 +20,14 @@ Status ShowOne(EventLoop* loop, kube::Transport* transport, const kube::PodView&
   Status outcome;
   const std::optional<size_t> tail =
       command.tail ? std::optional(static_cast<size_t>(*command.tail)) : std::nullopt;
-  const LogStream stream(transport,
-                         {.name_space = pod.meta.name_space, .pod = pod.meta.name, .tail = tail},
-                         filter, [&](const Status& status, std::optional<WallTime>) {
-                           loop->PostFromAnyThread([&, status] {
-                             outcome = status;
-                             loop->Stop();
-                           });
-                         });
+  const LogStream stream(
+      transport, {.name_space = pod.meta.name_space, .pod = pod.meta.name, .tail = tail}, filter,
+      ToStandardOutput(), [&](const Status& status, std::optional<WallTime>) {
+        loop->PostFromAnyThread([&, status] {
+          outcome = status;
+          loop->Stop();
+        });
+      });
   loop->Run();
   if (outcome.ok()) return outcome;
   return Error{outcome.error().kind,

@@ -76,7 +76,7 @@ Result<int> Watch(Connection& cluster, const std::string& name) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   Watcher watcher(loop->get(), name);
-  const JobWatch watch(loop->get(), &cluster, name,
+  const JobWatch watch(loop->get(), &cluster, {cluster.name_space(), name},
                        {.on_job = [&](const StoredJob* job) { watcher.OnJob(job); },
                         .on_hopeless = [&](const Error& error) { watcher.End(error); }});
   watcher.Refresh();

@@ -27,19 +27,7 @@ template <typename What>
 CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
               const std::string& description, std::shared_ptr<What> what) {
   CLI::App* command = app.add_subcommand(name, description);
-  auto where = std::make_shared<ClusterAddress>();
-  const char* group = "The cluster";
-  command
-      ->add_option("--kubeconfig", where->kubeconfig,
-                   "Kubeconfig; default: $KUBECONFIG, else ~/.kube/config")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      ->add_option("--context", where->context,
-                   "Context of the kubeconfig; default: its current one")
-      ->group(group);
-  command->add_option("-n,--namespace", where->name_space, "Namespace; default: the context's")
-      ->group(group);
+  const std::shared_ptr<ClusterAddress> where = AddClusterAddress(command);
   command->footer(kExitCodes);
   command->callback([where, what = std::move(what), invocation] {
     if constexpr (std::is_same_v<What, DebugCommand> || std::is_same_v<What, RestartCommand>) {
@@ -188,6 +176,23 @@ void AddDelete(CLI::App& app, Invocation* invocation) {
 }
 
 }  // namespace
+
+std::shared_ptr<ClusterAddress> AddClusterAddress(CLI::App* command) {
+  auto where = std::make_shared<ClusterAddress>();
+  const char* group = "The cluster";
+  command
+      ->add_option("--kubeconfig", where->kubeconfig,
+                   "Kubeconfig; default: $KUBECONFIG, else ~/.kube/config")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--context", where->context,
+                   "Context of the kubeconfig; default: its current one")
+      ->group(group);
+  command->add_option("-n,--namespace", where->name_space, "Namespace; default: the context's")
+      ->group(group);
+  return where;
+}
 
 void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddSubmit(app, invocation);

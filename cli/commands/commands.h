@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ inline constexpr std::array<std::string_view, 3> kTakesCommandLine = {"run", "pl
 
 // Hidden commands are in no help and no completion.
 inline bool IsHidden(const CLI::App& command) { return command.get_group().empty(); }
+
+// Options that name a cluster, as kubectl has them.
+std::shared_ptr<ClusterAddress> AddClusterAddress(CLI::App* command);
 
 void AddRun(CLI::App& app, Invocation* invocation);
 void AddValidate(CLI::App& app, Invocation* invocation);

@@ -1,10 +1,11 @@
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/event_loop.h"
 #include "base/file.h"
-#include "base/stop_signals.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/say.h"
@@ -20,10 +21,22 @@ constexpr int kKnownFormat = 1;
 constexpr mode_t kOwnersAlone = 0600;  // a log may hold secrets
 
 struct UiOptions {
-  std::string report;
+  std::string what;  // a report, or a job on a cluster
   uint16_t port = 0;
   std::string html;
 };
+
+bool NamesCluster(const ClusterAddress& where) {
+  return !where.kubeconfig.empty() || !where.context.empty() || !where.name_space.empty();
+}
+
+// A job's name has no slash. Another word that is no file is meant as a job's, but for what looks
+// like a report's.
+bool IsReport(const std::string& word) {
+  std::error_code error;
+  return word.find('/') != std::string::npos || word.ends_with(".json") ||
+         std::filesystem::exists(word, error);
+}
 
 // The view of a report, as JSON.
 Result<std::string> ReadView(const std::string& path) {
@@ -68,23 +81,19 @@ int WriteHtml(const std::string& path, const PageFile& page, const std::string& 
 int ServeView(uint16_t port, const PageFile& page, const std::string& view) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return Fail(loop.error());
+  StopOnSignals(loop->get());
   PageServer::Handlers handlers;
   handlers.version = [] { return uint64_t{1}; };
   handlers.view = [&view](uint64_t /*after*/) { return view; };
   PageServer server(loop->get(), page, std::move(handlers));
-  if (const Status served = server.Listen(port); !served.ok()) return Fail(served.error());
-  for (const int signal : lockstep::kStopSignals) {  // not those of bench.cc
-    (*loop)->OnSignal(signal, [&loop] { (*loop)->Stop(); });
-  }
-  Say("the page: " + server.address() + "; Ctrl-C ends it");
-  (*loop)->Run();
-  return core::kExitSuccess;
+  const Status served = server.ServeUntilStopped(port);
+  return served.ok() ? core::kExitSuccess : Fail(served.error());
 }
 
 int Ui(const UiOptions& options) {
   const std::optional<PageFile> page = EmbeddedPage();
   if (!page) return Fail(Error::Unavailable(kNoPage));
-  const Result<std::string> view = ReadView(options.report);
+  const Result<std::string> view = ReadView(options.what);
   if (!view.ok()) return Fail(view.error());
   return options.html.empty() ? ServeView(options.port, *page, *view)
                               : WriteHtml(options.html, *page, *view);
@@ -94,28 +103,41 @@ int Ui(const UiOptions& options) {
 
 void AddUi(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<UiOptions>();
-  CLI::App* command =
-      app.add_subcommand("ui", "Show the page of a run that has ended, from its report");
-  command->add_option("REPORT", options->report, "A report that `lockstep run --report` wrote")
+  CLI::App* command = app.add_subcommand(
+      "ui", "Show the page of a job on a cluster, or of a run that has ended, from its report");
+  command
+      ->add_option("NAME", options->what,
+                   "A report that `lockstep run --report` wrote, else a TrainingJob")
       ->required()
-      ->type_name("FILE");
+      ->type_name("FILE|NAME");
   CLI::Option* port = command->add_option("--port", options->port,
                                           "Serve the page on this port of 127.0.0.1; default: a "
                                           "free one");
   command
       ->add_option("--html", options->html,
-                   "Write the page with its data to this file, which opens without a server")
+                   "Write the page of a report to this file, which opens without a server")
       ->type_name("FILE")
       ->excludes(port);
+  const std::shared_ptr<ClusterAddress> where = AddClusterAddress(command);
   command->footer(
       "Examples:\n"
       "  lockstep ui run.json\n"
       "  lockstep ui run.json --html run.html\n"
+      "  kubectl lockstep ui gpt -n team-a\n"
       "\n"
       "`lockstep run --ui` shows a run while it lasts.\n"
-      "Exit codes: 0 shown; 1 the page or file cannot be written or served; 2 the report isn't "
-      "valid.");
-  command->callback([options, invocation] { invocation->exit_code = Ui(*options); });
+      "Exit codes: 0 shown; 1 the page or file cannot be written or served, or the cluster cannot\n"
+      "be reached; 2 the report isn't valid; 3 there is no such job.");
+  command->callback([options, where, invocation] {
+    if (!invocation->of_kubectl && !NamesCluster(*where) && IsReport(options->what)) {
+      invocation->exit_code = Ui(*options);
+    } else if (!options->html.empty()) {
+      invocation->exit_code = Fail(Error::Invalid("--html needs a report, not a job's name"));
+    } else {
+      invocation->exit_code =
+          invocation->on_cluster({*where, UiCommand{options->what, options->port}});
+    }
+  });
 }
 
 }  // namespace lockstep::cli

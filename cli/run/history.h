@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -39,6 +40,9 @@ class History {
   void Cut(Time at, const core::Failure& failure);
   // The job is over with `generation` ({0, 0}: unknown), perhaps before anybody could say so.
   void Finish(Time at, core::Generation generation, const core::Failure& failure);
+
+  // What another put together, in the order of generations.
+  void Replace(std::vector<GenerationEntry> generations) { generations_ = std::move(generations); }
 
   const std::vector<GenerationEntry>& generations() const { return generations_; }
   // Of generations()[index]; empty parts while the next has not come to them. `until`: now, if the

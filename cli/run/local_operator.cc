@@ -222,7 +222,6 @@ class LocalOperator {
     page_ = std::make_unique<RunPage>(view, options_.started,
                                       RunPage::Sources{.loop = setup_.loop.get(),
                                                        .spawner = setup_.spawner.get(),
-                                                       .agent = options_.agent,
                                                        .history = &history_,
                                                        .bindings = options_.bindings,
                                                        .served = options_.ui.has_value(),
@@ -234,9 +233,14 @@ class LocalOperator {
     std::vector<StackAsker::Machine> agents;
     for (const AgentProcess& process : job_.machines().processes()) {
       if (process.is_spare() || process.end || !process.placed) continue;
-      const bool here = setup_.places[process.machine].by == Reach::kHere;
-      agents.push_back({process.machine,
-                        here ? setup_.folder.AgentFolder(process.machine, process.attempt) : ""});
+      StackAsker::Machine& agent = agents.emplace_back();
+      agent.index = process.machine;
+      if (setup_.places[process.machine].by == Reach::kHere) {
+        agent.argv = {options_.agent, "--evidence",
+                      setup_.folder.AgentFolder(process.machine, process.attempt)};
+      } else {
+        agent.problem = "it is on another computer; run `lockstep debug` there";
+      }
     }
     return agents;
   }

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "cli/log_lines.h"
-
 namespace lockstep::cli {
 
 namespace {
@@ -16,7 +14,7 @@ constexpr LogRingLimits kForReport = {
 RunPage::RunPage(const ViewJob& job, Time began, Sources sources)
     : sources_(std::move(sources)),
       view_(job, sources_.history, began, sources_.served ? LogRingLimits{} : kForReport),
-      stacks_(sources_.loop, sources_.spawner, sources_.agent) {
+      stacks_(sources_.loop, sources_.spawner) {
   if (sources_.bindings) view_.SetBindings(sources_.bindings->Columns());
 }
 
@@ -24,7 +22,8 @@ Status RunPage::Serve(uint16_t port, const PageFile& page) {
   PageServer::Handlers handlers;
   handlers.version = [this] { return view_.version(); };
   handlers.view = [this](uint64_t after) { return view_.Json(after, BootTime()); };
-  handlers.log = [this](std::optional<uint32_t> rank, uint64_t after) { return Log(rank, after); };
+  handlers.log = [this](std::optional<uint32_t> rank, uint64_t after,
+                        const PageServer::Answer& answer) { answer(Log(rank, after)); };
   handlers.stacks = [this](std::optional<uint32_t> rank, const PageServer::Answer& answer) {
     if (!view_.live()) return answer(Error::Unavailable("the run has ended"));
     stacks_.Ask(sources_.agents(),
@@ -77,13 +76,7 @@ void RunPage::OnEvent(std::string_view text) {
 }
 
 void RunPage::OnLine(uint32_t machine, std::string_view line) {
-  const core::Spec& spec = view_.job().spec;
-  const RankLine parsed = ParseRankLine(spec.logs.format, line);
-  const uint32_t first = machine * static_cast<uint32_t>(spec.processes_per_machine);
-  StdStream stream = parsed.stream;
-  const bool prefixed = spec.logs.format == core::LogFormat::kPrefix && parsed.rank;
-  if (prefixed && stream == StdStream::kUnknown) stream = StdStream::kOut;  // stderr is marked
-  view_.AddLine(BootTime(), parsed.rank.value_or(first), stream, parsed.text);
+  view_.AddAgentLine(BootTime(), machine, line);
 }
 
 void RunPage::OnEnd(Time at, int exit_code) {

@@ -29,11 +29,10 @@ class RunPage {
   struct Sources {
     EventLoop* loop = nullptr;
     Spawner* spawner = nullptr;
-    std::string agent;                         // the program
     const History* history = nullptr;          // must outlive this, as the others must
     std::shared_ptr<const Bindings> bindings;  // null where machines are other computers
     bool served = false;  // Serve will be called: else only what a report holds is kept
-    // The agents that run, with their folders.
+    // The agents that run, and how each is asked.
     std::function<std::vector<StackAsker::Machine>()> agents;
   };
 

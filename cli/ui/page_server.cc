@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "base/net/connection.h"
+#include "base/stop_signals.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
+#include "cli/say.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr size_t kTokenBytes = 24;
 constexpr size_t kMostOfName = 32;  // letters that a page chooses for itself
+constexpr size_t kMostOfJob = 512;  // NAMESPACE/NAME
 constexpr size_t kCompressFrom = size_t{1} << 20;
 constexpr size_t kMostOfAnswer = Connection::kMaxQueued - (size_t{64} << 10);
 
@@ -137,15 +140,26 @@ Refusal RefusalOf(const HttpRequest& request) {
   return {403, "a page of another origin may not ask"};
 }
 
-PageServer::PageServer(EventLoop* loop, PageFile page, Handlers handlers)
+void StopOnSignals(EventLoop* loop) {
+  for (const int signal : lockstep::kStopSignals) {  // not those of bench.cc
+    loop->OnSignal(signal, [loop] { loop->Stop(); });
+  }
+}
+
+PageServer::PageServer(EventLoop* loop, PageFile page, Find find)
     : loop_(loop),
       page_(page),
-      handlers_(std::move(handlers)),
+      find_(std::move(find)),
       token_(NewToken()),
       http_(loop, {.max_connections = kMostConnections},
             [this](const HttpRequest& request, HttpResponder respond) {
               Serve(request, std::move(respond));
             }) {}
+
+PageServer::PageServer(EventLoop* loop, PageFile page, Handlers handlers)
+    : PageServer(loop, page, [handlers = std::move(handlers)](const std::string& job) {
+        return job.empty() ? &handlers : nullptr;
+      }) {}
 
 PageServer::~PageServer() {
   for (const Waiting& waiting : waiting_) loop_->CancelTimer(waiting.timer);
@@ -155,6 +169,13 @@ Status PageServer::Listen(uint16_t port) {
   const Result<Endpoint> endpoint = MakeEndpoint("127.0.0.1", port);
   if (!endpoint.ok()) return endpoint.error();
   return http_.Listen(*endpoint);
+}
+
+Status PageServer::ServeUntilStopped(uint16_t port) {
+  if (Status listens = Listen(port); !listens.ok()) return listens;
+  Say("the page: " + address() + "; Ctrl-C ends it");
+  loop_->Run();
+  return {};
 }
 
 std::string PageServer::address() const {
@@ -197,7 +218,11 @@ void PageServer::ServeHtml(const HttpRequest& request, HttpResponder respond) co
 }
 
 void PageServer::ServeData(const HttpRequest& request, HttpResponder respond) {
-  if (request.path == "/api/view") return ServeView(request, std::move(respond));
+  const std::string* named = request.Query("job");
+  const std::string job = named == nullptr ? "" : *named;
+  const Handlers* handlers = job.size() <= kMostOfJob ? find_(job) : nullptr;
+  if (handlers == nullptr) return respond.Send(Refuse(404, "this page shows no such job"));
+  if (request.path == "/api/view") return ServeView(request, job, std::move(respond));
   const bool gzip = TakesGzip(request);
   const auto rank = NumberOf<uint32_t>(request, "rank");
   const auto after = NumberOf<uint64_t>(request, "after");
@@ -205,20 +230,21 @@ void PageServer::ServeData(const HttpRequest& request, HttpResponder respond) {
   if (!rank.ok()) return Send(std::move(respond), gzip, rank.error());
   if (!after.ok()) return Send(std::move(respond), gzip, after.error());
   if (!machine.ok()) return Send(std::move(respond), gzip, machine.error());
-  if (request.path == "/api/log" && handlers_.log) {
-    return Send(std::move(respond), gzip, handlers_.log(*rank, after->value_or(0)));
+  const Answer answer = [respond, gzip](Result<std::string> json) {
+    Send(respond, gzip, std::move(json));
+  };
+  if (request.path == "/api/log" && handlers->log) {
+    return handlers->log(*rank, after->value_or(0), answer);
   }
-  if (request.path == "/api/stacks" && handlers_.stacks) {
-    return handlers_.stacks(
-        *rank, [respond, gzip](Result<std::string> json) { Send(respond, gzip, std::move(json)); });
-  }
-  if (request.path == "/api/topology" && handlers_.topology) {
-    return Send(std::move(respond), gzip, handlers_.topology(machine->value_or(0)));
+  if (request.path == "/api/stacks" && handlers->stacks) return handlers->stacks(*rank, answer);
+  if (request.path == "/api/topology" && handlers->topology) {
+    return answer(handlers->topology(machine->value_or(0)));
   }
   respond.Send(Refuse(404, "there is no such path"));
 }
 
-void PageServer::ServeView(const HttpRequest& request, HttpResponder respond) {
+void PageServer::ServeView(const HttpRequest& request, const std::string& job,
+                           HttpResponder respond) {
   const auto after = NumberOf<uint64_t>(request, "after");
   const std::string* id = request.Query("id");
   const std::string page = id == nullptr ? "" : *id;
@@ -235,25 +261,30 @@ void PageServer::ServeView(const HttpRequest& request, HttpResponder respond) {
         std::ranges::min_element(pages_, {}, [](const auto& entry) { return entry.second.asked; }));
   }
   pages_[page] = {loop_->now(), after->value_or(0)};
-  const uint64_t known = after->value_or(0);
+  Waiting waiting{std::move(respond), job, page, after->value_or(0), 0};
   // A page of an earlier run may know more than there is.
-  if (known != handlers_.version()) return SendView(page, known, std::move(respond));
-  waiting_.push_back({std::move(respond), page, known, 0});
+  const uint64_t version = find_(job)->version();
+  if (version != 0 && waiting.after != version) return SendView(std::move(waiting));
+  waiting_.push_back(std::move(waiting));
   const auto place = std::prev(waiting_.end());
   place->timer = loop_->StartTimer(loop_->now() + kPatience, [this, place] {
-    Waiting waiting = std::move(*place);
+    Waiting late = std::move(*place);
     waiting_.erase(place);
-    SendView(waiting.page, waiting.after, std::move(waiting.respond));
+    SendView(std::move(late));
   });
 }
 
-void PageServer::SendView(const std::string& page, uint64_t after, HttpResponder respond) {
-  if (respond.gone()) return;
-  if (const auto found = pages_.find(page); found != pages_.end()) {
-    found->second = {loop_->now(), handlers_.version()};
+void PageServer::SendView(Waiting waiting) {
+  if (waiting.respond.gone()) return;
+  const Handlers* handlers = find_(waiting.job);
+  if (handlers == nullptr || handlers->version() == 0) {
+    return waiting.respond.Send(Refuse(503, "nothing is known of this job yet"));
+  }
+  if (const auto found = pages_.find(waiting.page); found != pages_.end()) {
+    found->second = {loop_->now(), handlers->version()};
   }
   // Every browser takes gzip; it is used for large views alone.
-  Send(std::move(respond), true, handlers_.view(after));
+  Send(std::move(waiting.respond), true, handlers->view(waiting.after));
 }
 
 void PageServer::Notify() {
@@ -261,22 +292,24 @@ void PageServer::Notify() {
   notifying_ = true;
   loop_->Post(lifetime_.Guard([this] {
     notifying_ = false;
-    const uint64_t version = handlers_.version();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (it->after == version && !it->respond.gone()) {
+      const Handlers* handlers = find_(it->job);
+      const uint64_t version = handlers == nullptr ? 0 : handlers->version();
+      if ((version == 0 || it->after == version) && !it->respond.gone()) {
         ++it;
         continue;
       }
       loop_->CancelTimer(it->timer);
       Waiting waiting = std::move(*it);
       it = waiting_.erase(it);
-      SendView(waiting.page, waiting.after, std::move(waiting.respond));
+      SendView(std::move(waiting));
     }
   }));
 }
 
 bool PageServer::Owes() const {
-  const uint64_t version = handlers_.version();
+  const Handlers* handlers = find_("");
+  const uint64_t version = handlers == nullptr ? 0 : handlers->version();
   const Time now = BootTime();
   const bool late = std::ranges::any_of(pages_, [&](const auto& entry) {
     return entry.second.had != version && now - entry.second.asked < kWatching;

@@ -45,16 +45,22 @@ class PageServer {
   static constexpr size_t kMostPages = 64;            // that are told apart
 
   using Answer = std::function<void(Result<std::string>)>;
-  // JSON each. An error's kind makes the code: Invalid 400, NotFound 404, others 503.
+  // JSON each. An error's kind makes the code: Invalid 400, NotFound 404, others 503. Version 0:
+  // the view is not known yet, and a page that asks for it waits.
   struct Handlers {
     std::function<uint64_t()> version;
     std::function<std::string(uint64_t after)> view;
-    std::function<Result<std::string>(std::optional<uint32_t> rank, uint64_t after)> log;
+    std::function<void(std::optional<uint32_t> rank, uint64_t after, Answer)> log;
     std::function<void(std::optional<uint32_t> rank, Answer)> stacks;
     std::function<Result<std::string>(uint32_t machine)> topology;
   };
+  // The handlers of the job that a request names by ?job=, "" if it names none. Null: there is no
+  // such page. They live until the next call of Find at least.
+  using Find = std::function<const Handlers*(const std::string& job)>;
 
   // `page` must outlive this.
+  PageServer(EventLoop* loop, PageFile page, Find find);
+  // The page of one run, for requests that name no job.
   PageServer(EventLoop* loop, PageFile page, Handlers handlers);
   ~PageServer();
   PageServer(const PageServer&) = delete;
@@ -62,11 +68,13 @@ class PageServer {
 
   // On 127.0.0.1; 0: a free port. Conflict when it is taken.
   Status Listen(uint16_t port);
+  // Listens, prints the address on standard error, and runs the loop until it is stopped.
+  Status ServeUntilStopped(uint16_t port);
   std::string address() const;
   const std::string& token() const { return token_; }
   uint16_t port() const { return http_.endpoint().port(); }
 
-  // The version has changed: answers those that wait for it, at the end of this round.
+  // A version has changed: answers those that wait for it, at the end of this round.
   void Notify();
   // Whether a page that asked lately has yet to get the version that stands, or to read it.
   bool Owes() const;
@@ -74,6 +82,7 @@ class PageServer {
  private:
   struct Waiting {
     HttpResponder respond;
+    std::string job;
     std::string page;
     uint64_t after = 0;
     TimerId timer = 0;
@@ -87,13 +96,13 @@ class PageServer {
   void Serve(const HttpRequest& request, HttpResponder respond);
   void ServeHtml(const HttpRequest& request, HttpResponder respond) const;
   void ServeData(const HttpRequest& request, HttpResponder respond);
-  void ServeView(const HttpRequest& request, HttpResponder respond);
-  void SendView(const std::string& page, uint64_t after, HttpResponder respond);
+  void ServeView(const HttpRequest& request, const std::string& job, HttpResponder respond);
+  void SendView(Waiting waiting);
   bool Knows(const HttpRequest& request) const;
 
   EventLoop* loop_;
   PageFile page_;
-  Handlers handlers_;
+  Find find_;
   std::string token_;
   HttpServer http_;
   std::list<Waiting> waiting_;
@@ -101,6 +110,10 @@ class PageServer {
   bool notifying_ = false;
   Lifetime lifetime_;
 };
+
+// From now on a signal that asks for the end stops the loop. To be called before other threads
+// begin: one of them would take the signal, and end the process.
+void StopOnSignals(EventLoop* loop);
 
 // Which of the rules 1 and 2 a request breaks: 421 or 403 and why; 0 with none. Pure.
 struct Refusal {

@@ -85,13 +85,13 @@ void StackAsker::StartMore() {
 
 void StackAsker::Start(const Machine& machine) {
   const std::string who = "machine " + std::to_string(machine.index) + ": ";
-  if (machine.folder.empty()) {
-    stacks_.problems.push_back(who + "it is on another computer; run `lockstep debug` there");
+  if (machine.argv.empty()) {
+    stacks_.problems.push_back(who + machine.problem);
     return;
   }
   SpawnRequest request;
-  request.path = agent_;
-  request.argv = {agent_, "--evidence", machine.folder};
+  request.path = machine.argv.front();
+  request.argv = machine.argv;
   request.env = OwnEnvironment();
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {

@@ -1,8 +1,8 @@
-// StackAsker: asks this run's own agents where their ranks stand (lockstep-agent --evidence
-// FOLDER), on the event loop, so that nothing blocks. One question is under way at a time, and a
-// second caller gets the answer of the first. Bounded: kAtOnce programs, kPatience, kMostOfAnswer
-// for each. Destroying it kills the programs. An answer holds kMostOfEvidence bytes of stacks, a
-// share for each of its ranks.
+// StackAsker: asks a gang's agents where their ranks stand (lockstep-agent --evidence FOLDER, here
+// or by kubectl in a pod), on the event loop, so that nothing blocks. One question is under way at
+// a time, and a second caller gets the answer of the first. Bounded: kAtOnce programs, kPatience,
+// kMostOfAnswer for each. Destroying it kills the programs. An answer holds kMostOfEvidence bytes
+// of stacks, a share for each of its ranks.
 #ifndef LOCKSTEP_CLI_UI_STACK_ASKER_H_
 #define LOCKSTEP_CLI_UI_STACK_ASKER_H_
 
@@ -41,12 +41,12 @@ class StackAsker {
   using Take = std::function<void(const Stacks&)>;
   struct Machine {
     uint32_t index = 0;
-    std::string folder;  // of its agent; "": it is on another computer
+    std::vector<std::string>
+        argv;                  // the program's path and its arguments; empty: it cannot be asked
+    std::string problem = {};  // why not
   };
 
-  // `agent`: the program's path.
-  StackAsker(EventLoop* loop, Spawner* spawner, std::string agent)
-      : loop_(loop), spawner_(spawner), agent_(std::move(agent)) {}
+  StackAsker(EventLoop* loop, Spawner* spawner) : loop_(loop), spawner_(spawner) {}
   ~StackAsker();
   StackAsker(const StackAsker&) = delete;
   StackAsker& operator=(const StackAsker&) = delete;
@@ -75,7 +75,6 @@ class StackAsker {
 
   EventLoop* loop_;
   Spawner* spawner_;
-  std::string agent_;
   std::deque<Machine> waiting_;
   std::list<Asked> asked_;
   std::vector<Take> takers_;

@@ -87,8 +87,9 @@ std::string ListJson(const char* name, const Items& items, uint64_t after, size_
 
 }  // namespace
 
-View::View(const ViewJob& job, const History* history, Time began, LogRingLimits lines)
-    : job_(job.job), history_(history), began_(began), log_(lines) {
+View::View(const ViewJob& job, const History* history, Time began, LogRingLimits lines,
+           uint64_t version)
+    : job_(job.job), history_(history), began_(began), version_(version), log_(lines) {
   Put(asked_, JobJson(job));
   Put(gang_part_, "null");
 }
@@ -144,19 +145,23 @@ void View::LearnSeries(const core::GangStatus& gang, Time now) {
     progress->tokens_per_second =
         std::accumulate(rows.tokens_per_second.begin(), rows.tokens_per_second.end(), 0.0);
   }
-  rate_.Learn(now, *progress);
+  AddPoint(*progress, now);
+}
+
+void View::AddPoint(const core::GangProgress& progress, Time now) {
+  rate_.Learn(now, progress);
   const auto unless_zero = [](double value) {
     return value == 0 ? std::nullopt : std::optional(value);
   };
   SeriesPoint point;
   point.t = At(now);
-  point.step = progress->step;
+  point.step = progress.step;
   point.steps_per_second = rate_.steps_per_second();
-  point.loss = progress->loss;
-  point.tokens_per_second = unless_zero(progress->tokens_per_second);
-  point.teraflops = unless_zero(progress->teraflops);
-  point.mfu = unless_zero(progress->mfu);
-  point.scaling = unless_zero(progress->scaling);
+  point.loss = progress.loss;
+  point.tokens_per_second = unless_zero(progress.tokens_per_second);
+  point.teraflops = unless_zero(progress.teraflops);
+  point.mfu = unless_zero(progress.mfu);
+  point.scaling = unless_zero(progress.scaling);
   series_.Add(point, version_);
 }
 
@@ -166,6 +171,62 @@ void View::SetStatus(const core::JobStatus& status) {
   if (status == status_) return;
   status_ = status;
   ++version_;
+}
+
+void View::SetJob(const ViewJob& job) {
+  job_ = job.job;
+  std::string text = JobJson(job);
+  if (text == asked_.text) return;
+  ++version_;
+  Put(asked_, std::move(text));
+}
+
+void View::LearnMachines(std::string columns) {
+  if (columns == columns_) return;
+  columns_ = std::move(columns);
+  ++version_;
+}
+
+void View::LearnProgress(const core::JobProgress& progress, Time at) {
+  if (gang_known_ || progress.step <= 0) return;
+  ++version_;
+  core::GangProgress known;
+  known.step = progress.step;
+  known.total_steps = progress.total_steps;
+  for (const core::ProgressMetric& metric : progress.metrics) {
+    const lockstep::Json number = ParseJson(metric.value);
+    if (!number.is_number()) continue;
+    const auto value = number.get<double>();
+    if (metric.name == "loss") known.loss = value;
+    if (metric.name == "tokensPerSecond") known.tokens_per_second = value;
+    if (metric.name == "teraflops") known.teraflops = value;
+    if (metric.name == "mfu") known.mfu = value;
+    if (metric.name == "scalingEfficiency") known.scaling = value;
+  }
+  AddPoint(known, at);
+}
+
+void View::LoseGang() {
+  if (!gang_known_) return;
+  ++version_;
+  gang_known_ = false;
+  heard_.reset();
+  gang_ = {};
+  Put(gang_part_, "null");
+  Put(ranks_, "{}");
+}
+
+void View::SetSilent(std::optional<Time> since) {
+  if (silent_ == since) return;
+  silent_ = since;
+  ++version_;
+}
+
+void View::SetNotes(const std::vector<std::string>& notes) {
+  std::string text = DumpJson(OrderedJson(notes));
+  if (text == notes_.text || (notes.empty() && notes_.text.empty())) return;
+  ++version_;
+  Put(notes_, std::move(text));
 }
 
 void View::AddEvent(Time now, std::string_view text) {
@@ -183,10 +244,24 @@ void View::AddLine(Time now, uint32_t rank, StdStream stream, std::string_view t
   log_.Add(rank, At(now), stream, text);
 }
 
-void View::End(Time now, int exit_code, std::string topology) {
+void View::AddAgentLine(Time now, uint32_t machine, std::string_view line) {
+  const core::Spec& spec = job_.spec;
+  const RankLine parsed = ParseRankLine(spec.logs.format, line);
+  const uint32_t first = machine * static_cast<uint32_t>(spec.processes_per_machine);
+  StdStream stream = parsed.stream;
+  const bool prefixed = spec.logs.format == core::LogFormat::kPrefix && parsed.rank;
+  if (prefixed && stream == StdStream::kUnknown) stream = StdStream::kOut;  // stderr is marked
+  AddLine(now, parsed.rank.value_or(first), stream, parsed.text);
+}
+
+void View::Finish(Time at, int exit_code) {
   ++version_;
-  ended_ = now;
+  ended_ = at;
   exit_code_ = exit_code;
+}
+
+void View::End(Time now, int exit_code, std::string topology) {
+  Finish(now, exit_code);
   Put(logs_, DumpJson(log_.Tails(kTailLines, kTailBytes)));
   if (!topology.empty()) Put(topology_, std::move(topology));
 }
@@ -196,16 +271,17 @@ void View::End(Time now, int exit_code, std::string topology) {
 std::string View::Json(uint64_t after, Time now) {
   if (after > version_) after = 0;
   WriteParts(now);
+  const std::optional<Time> heard = silent_ ? silent_ : heard_;
   const OrderedJson head = {{"format", kFormat},
                             {"version", version_},
                             {"now", At(ended_.value_or(now))},
-                            {"heard", heard_ ? OrderedJson(At(*heard_)) : OrderedJson(nullptr)},
+                            {"heard", heard ? OrderedJson(At(*heard)) : OrderedJson(nullptr)},
                             {"live", live()}};
   std::string text = DumpJson(head);
   text.pop_back();
   if (ended_) text += ",\"exitCode\":" + std::to_string(exit_code_);
-  for (const Part* part :
-       {&asked_, &status_part_, &gang_part_, &machines_, &ranks_, &bindings_, &logs_, &topology_}) {
+  for (const Part* part : {&asked_, &status_part_, &gang_part_, &notes_, &machines_, &ranks_,
+                           &bindings_, &logs_, &topology_}) {
     if (part->text.empty() || part->version <= after) continue;
     text.append(",\"").append(part->name).append("\":").append(part->text);
   }
@@ -228,7 +304,10 @@ void View::WriteParts(Time now) {
   core::Trim(status);
   Put(status_part_, core::ToJson(status));
   WriteGenerations(now);
-  if (!gang_known_) return;
+  if (!gang_known_) {
+    if (!columns_.empty()) Put(machines_, columns_);
+    return;
+  }
   Put(gang_part_, GangJson());
   Put(machines_, MachinesJson());
   Put(ranks_, RanksJson());

@@ -5,7 +5,10 @@
 //   view.Learn(gang, now, born);       // an answer of machine 0
 //   view.AddEvent(now, text);          // a line of the run
 //   if (view.version() > asked) Answer(view.Json(asked, now));
-//   view.End(now, exit_code);          // the same with logs and pictures, for the report
+//   view.End(now, exit_code, topology);  // the same with logs and pictures, for the report
+//
+// A page of a cluster may not be allowed to ask machine 0. It then has machines and progress as the
+// job's status has them (LearnMachines, LearnProgress), until an answer comes after all.
 //
 // A part is written when it is asked for, not when it changes, so a run that nobody looks at pays
 // for its records alone.
@@ -55,7 +58,9 @@ class View {
   static constexpr size_t kTailBytes = size_t{4} << 20;
 
   // `history` must outlive this. `began` is when the run began, on the clock of all times here.
-  View(const ViewJob& job, const History* history, Time began, LogRingLimits lines = {});
+  // Versions ascend from `version`.
+  View(const ViewJob& job, const History* history, Time began, LogRingLimits lines = {},
+       uint64_t version = 1);
 
   // ---- what happens ----
 
@@ -64,11 +69,26 @@ class View {
   // `history` may have changed without an answer.
   void LearnHistory();
   void SetStatus(const core::JobStatus& status);
+  void SetJob(const ViewJob& job);
+  // Columns of machines as docs/internals/page.md has them, shown while machine 0 is silent.
+  void LearnMachines(std::string columns);
+  // Of all ranks, as it was at `at`; likewise.
+  void LearnProgress(const core::JobProgress& progress, Time at);
+  // Machine 0 can't be asked any more.
+  void LoseGang();
+  // Since when nothing has been heard; absent: the source of the view is there.
+  void SetSilent(std::optional<Time> since);
+  // What the page does not show and why, a sentence each.
+  void SetNotes(const std::vector<std::string>& notes);
   void AddEvent(Time now, std::string_view text);
   void AddLine(Time now, uint32_t rank, StdStream stream, std::string_view text);
+  // A line of the machine's agent, without its end.
+  void AddAgentLine(Time now, uint32_t machine, std::string_view line);
   // JSON of the parts `bindings` and `topology`; "" leaves a part out. Before the first answer.
   void SetBindings(std::string bindings) { Put(bindings_, std::move(bindings)); }
-  // Nothing changes any more. `topology`: by machine.
+  // Nothing changes any more.
+  void Finish(Time at, int exit_code);
+  // The same, with logs and pictures. `topology`: by machine.
   void End(Time now, int exit_code, std::string topology);
 
   // ---- what is known ----
@@ -103,6 +123,7 @@ class View {
   void WriteParts(Time now);
   void WriteGenerations(Time now);
   void LearnSeries(const core::GangStatus& gang, Time now);
+  void AddPoint(const core::GangProgress& progress, Time now);
   std::string GangJson() const;
   std::string MachinesJson() const;
   std::string RanksJson() const;
@@ -114,12 +135,14 @@ class View {
   uint64_t version_ = 1;
   uint64_t written_ = 0;  // the version of which all parts are written
   std::optional<Time> heard_;
+  std::optional<Time> silent_;
   std::optional<Time> ended_;
   int exit_code_ = 0;
 
   core::GangStatus gang_;
   Time born_{};
   bool gang_known_ = false;
+  std::string columns_;  // of machines, as the status has them
   core::JobStatus status_;
   RankMeter meter_;       // by rank, or by machine: of the rank that waits least
   RankMeter most_waits_;  // by machine: of the rank that waits most
@@ -135,6 +158,7 @@ class View {
   Part asked_{"job", {}, 0};
   Part status_part_{"status", {}, 0};
   Part gang_part_{"gang", {}, 0};
+  Part notes_{"notes", {}, 0};
   Part machines_{"machines", {}, 0};
   Part ranks_{"ranks", {}, 0};
   Part bindings_{"bindings", {}, 0};

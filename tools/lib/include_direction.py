@@ -91,6 +91,7 @@ FLOORS = {
         ("machine", "sync"),
         {"run", "ui"},
         ("cluster", "mcp"),
+        "cluster/page",
         "commands",
     ),
 }

@@ -497,6 +497,20 @@ struct Agent::ProgressVisitor {
           agent.progress_->Answer(client, EvidenceAnswer(id, file));
         });
   }
+  void operator()(const GangQuestion& question) const {
+    const auto answer = [&agent = agent, client = client, id = question.id,
+                         version = agent.Version()](const Result<std::string>& file) {
+      agent.progress_->Answer(client, GangAnswer(id, version, file));
+    };
+    if (agent.coordinator_ == nullptr) {
+      return answer(Error::Unavailable("only machine 0's agent knows the gang"));
+    }
+    if (question.after != 0 && question.after == agent.Version()) return answer(std::string());
+    const Duration age = BootTime() - agent.coordinator_->born();
+    agent.evidence_->AnswerGang("{\"age\":" + std::to_string(Seconds(age)) + ",\"gang\":" +
+                                    core::ToJson(agent.Status_(/*by_machine=*/true)) + "}\n",
+                                answer);
+  }
   void operator()(const LatestQuestion& latest) const {
     agent.progress_->Answer(client, LatestAnswer(latest.id, agent.resume_));
   }

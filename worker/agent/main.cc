@@ -35,7 +35,8 @@ using lockstep::Error;
 using lockstep::Result;
 
 constexpr char kUsage[] =
-    "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER | --facts |\n"
+    "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER |\n"
+    "                --status [--follow] FOLDER | --facts |\n"
     "                --remote [--no-pid-namespace] | --version | --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
@@ -45,6 +46,8 @@ constexpr char kUsage[] =
     "With --install it only copies itself to FOLDER/lockstep-agent.\n"
     "With --evidence it asks the agent of that run folder where its processes are, and prints the\n"
     "answer. That is safe on a healthy job.\n"
+    "With --status it asks machine 0's agent how the gang is, and with --follow prints each "
+    "change.\n"
     "`lockstep run` uses --facts and --remote on other computers, through srun or ssh.\n"
     "\n"
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
@@ -107,6 +110,11 @@ int Run(int argc, char** argv) {
     if (!evidence.ok()) return Fail(evidence.error());
     std::fputs(evidence->c_str(), stdout);
     return 0;
+  }
+  const bool follows = argc == 4 && std::strcmp(argv[2], "--follow") == 0;
+  if ((argc == 3 || follows) && std::strcmp(argv[1], "--status") == 0) {
+    const lockstep::Status printed = lockstep::agent::PrintGang(argv[argc - 1], follows);
+    return printed.ok() ? 0 : Fail(printed.error());
   }
   if (argc == 2 && std::strcmp(argv[1], "--facts") == 0) {
     const lockstep::Status printed = lockstep::agent::PrintFacts();

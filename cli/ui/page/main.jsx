@@ -5,7 +5,7 @@ import { follow, saved } from "./server.js";
 import { brief, several } from "./text.js";
 import { Bindings, Events, LedgerTable, Stacks } from "./views/below.jsx";
 import { Curves } from "./views/curves.jsx";
-import { Figures, Hero } from "./views/figures.jsx";
+import { Figures, Hero, Notes } from "./views/figures.jsx";
 import { Grid } from "./views/grid.jsx";
 import { Log } from "./views/log.jsx";
 import { Ranks } from "./views/ranks.jsx";
@@ -66,7 +66,7 @@ class App extends Component {
     const shown = { ...view, now: view.now + Math.min(age, lost ? 0 : kMostAhead) };
     const figure = figures(shown);
     const segments = timeline({ generations: view.generations, now: shown.now, live: view.live, step: figure.step });
-    const list = restarts(view.generations);
+    const list = restarts(view.generations, view.status.history);
     document.title = titleOf(view, figure);
     const wide = view.job.machines * view.job.processes > kWide;
     return (
@@ -77,6 +77,7 @@ class App extends Component {
         <Header view={view} lost={lost} age={age} theme={theme} flip={() => this.flip()} />
         <main id="main">
           <Hero view={shown} figure={figure} list={list} />
+          <Notes notes={view.notes} />
           <Figures view={view} figure={figure} list={list} />
           <Time view={shown} segments={segments} list={list} pick={this.pick} />
           <div class={wide ? "columns wide" : "columns"}>

@@ -55,21 +55,23 @@ export function timeline({ generations, now, live, step }) {
 }
 
 // One for each generation that failed or was stopped: when, why, and the parts of what followed, in
-// seconds; null: that part has not ended.
-export function restarts(generations) {
+// seconds; null: that part has not ended. `history`: of the status, which knows some of it, too.
+export function restarts(generations, history = []) {
   const list = [];
+  const stored = new Map(history.map((record) => [record.generation, record]));
   generations.forEach((g, i) => {
     const next = generations[i + 1];
     const at = fate(g);
     if (at == null || !(failed(g) || next)) return;
     const parts = g.respawn || {};
+    const { lostSteps, reason } = stored.get(g.generation) || {};
     list.push({
       at,
       generation: g.generation,
-      cause: failed(g) ? g.failure.message || g.failure.cause : `stopped on request${g.stopReason ? ` (${g.stopReason})` : ""}`,
+      cause: failed(g) ? g.failure.message || g.failure.cause : `stopped on request${reason || g.stopReason ? ` (${reason || g.stopReason})` : ""}`,
       stderr: failed(g) ? lastLine(g.failure.stderr) : "",
       warm: Boolean(next && next.warm),
-      redoneSteps: parts.redoneSteps ?? null,
+      redoneSteps: parts.redoneSteps ?? lostSteps ?? null,
       parts: { ...parts, startup: parts.firstStep ?? null },
       back: parts.seconds ?? null,
     });

@@ -83,10 +83,11 @@ class PageServerTest : public LoopTest {
     handlers.view = [this](uint64_t after) {
       return view_.empty() ? "{\"after\":" + std::to_string(after) + "}" : view_;
     };
-    handlers.log = [](std::optional<uint32_t> rank, uint64_t after) -> Result<std::string> {
-      if (rank == 9) return Error::NotFound("there is no rank 9");
-      return "{\"rank\":" + (rank ? std::to_string(*rank) : "null") +
-             ",\"after\":" + std::to_string(after) + "}";
+    handlers.log = [](std::optional<uint32_t> rank, uint64_t after,
+                      const PageServer::Answer& answer) {
+      if (rank == 9) return answer(Error::NotFound("there is no rank 9"));
+      answer("{\"rank\":" + (rank ? std::to_string(*rank) : "null") +
+             ",\"after\":" + std::to_string(after) + "}");
     };
     handlers.stacks = [](std::optional<uint32_t>, const PageServer::Answer& answer) {
       answer(Error::Unavailable("the run has ended"));
@@ -125,7 +126,7 @@ class PageServerTest : public LoopTest {
 TEST_F(PageServerTest, TheAddressHasATokenOf192BitsInItsFragment) {
   EXPECT_THAT(server_->address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/#[A-Za-z0-9_-]{32}"));
   EXPECT_THAT(server_->address(), EndsWith(server_->token()));
-  const PageServer other(loop(), PageFile{html_, ""}, {});
+  const PageServer other(loop(), PageFile{html_, ""}, PageServer::Handlers{});
   EXPECT_NE(other.token(), server_->token());
 }
 
@@ -244,7 +245,7 @@ TEST_F(PageServerTest, ALargeViewIsCompressedAndOneThatCannotBeSentIsAnError) {
 }
 
 TEST_F(PageServerTest, APortThatIsTakenIsAnErrorThatNamesIt) {
-  PageServer second(loop(), PageFile{html_, ""}, {});
+  PageServer second(loop(), PageFile{html_, ""}, PageServer::Handlers{});
   const Status status = second.Listen(server_->port());
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kConflict);

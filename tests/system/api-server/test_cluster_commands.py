@@ -9,61 +9,12 @@ import threading
 
 import pytest
 import yaml
+from cluster_here import FINISHED, PATIENCE, Here, labels
 from kubelet_logs import KubeletLogs
-from kubernetes.client import CustomObjectsApi
-from kubernetes.client.exceptions import ApiException
 from tls import binary
 from waiting import wait_until
 
-PATIENCE = 120
-GROUP = ("lockstep.dev", "v1alpha1")
-JOB = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "gpt"},
-       "spec": {"numMachines": 2, "processesPerMachine": 2, "image": "train:7",
-                "command": ["python", "train.py"]}}
-FINISHED, REFUSED, WRONG, MISSING, FAILED = 0, 1, 2, 3, 70
-
-
-class Here:
-    """The commands in one namespace, and the job as another client sees it."""
-
-    def __init__(self, cluster, namespace, folder):
-        self.cluster, self.namespace, self._folder = cluster, namespace, folder
-        self.kubeconfig = cluster.kubeconfig
-        self._jobs = CustomObjectsApi(cluster.client())
-
-    def start(self, command, *arguments):
-        return subprocess.Popen(
-            [binary("lockstep"), command, "-n", self.namespace, *map(str, arguments)],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def run(self, *arguments, code=FINISHED):
-        """(stdout, stderr); the exit code must be `code`."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}{err}"
-        return out, err
-
-    def file(self, name="gpt", **spec):
-        path = self._folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({**JOB, "metadata": {"name": name},
-                                        "spec": {**JOB["spec"], **spec}}))
-        return path
-
-    def job(self, name="gpt"):
-        """None: there is none."""
-        try:
-            return self._jobs.get_namespaced_custom_object(*GROUP, self.namespace, "trainingjobs",
-                                                           name)
-        except ApiException as error:
-            assert error.status == 404, error
-            return None
-
-    def set_status(self, name="gpt", **status):
-        whole = {"state": "Running", "epoch": 1, "replicas": 2,
-                 "machines": {"desired": 2, "ready": 2}, **status}
-        self._jobs.patch_namespaced_custom_object_status(
-            *GROUP, self.namespace, "trainingjobs", name, {"status": whole})
+REFUSED, WRONG, MISSING, FAILED = 1, 2, 3, 70
 
 
 class Output:
@@ -263,11 +214,6 @@ def test_kubectl_finds_the_commands_as_a_plugin(here):
                            here.namespace], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"trainingjob gpt in namespace {here.namespace}\n")
-
-
-def labels(machine, attempt):
-    return {"lockstep.dev/job": "gpt", "lockstep.dev/machine": str(machine),
-            "lockstep.dev/attempt": str(attempt)}
 
 
 @pytest.fixture

@@ -186,6 +186,21 @@ void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> f
       });
 }
 
+void EvidenceDesk::AnswerGang(std::string text, OnAnswer done) {
+  const Result<FileWorker*> worker = Enter(gang_);
+  if (!worker.ok()) return done(worker.error());
+  (*worker)->Run(
+      [text = std::move(text), path = GangFile(config_->run_dir)]() -> Result<std::string> {
+        const Status wrote = WriteFileAtomically(path, text, {.mode = 0600});
+        if (!wrote.ok()) return wrote.error();
+        return path;
+      },
+      [this, done = std::move(done)](Result<std::string> file) {
+        --gang_.waiting;
+        done(std::move(file));
+      });
+}
+
 void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> ranks,
                           OnAnswer done) {
   const Result<FileWorker*> worker = Enter(questions_);

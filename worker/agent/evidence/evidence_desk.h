@@ -48,6 +48,8 @@ class EvidenceDesk {
                OnPlaces done);
   // For `lockstep debug`. Unavailable where others wait already.
   void Answer(core::Generation generation, std::vector<RankProcess> ranks, OnAnswer done);
+  // Writes what is asked about the gang to GangFile, whose name comes back. Likewise.
+  void AnswerGang(std::string text, OnAnswer done);
 
  private:
   struct Queue {
@@ -84,6 +86,7 @@ class EvidenceDesk {
   Duration sweep_;
   Queue hangs_;
   Queue questions_;
+  Queue gang_;  // beside them: these are quick
   Hang hang_;
   WakeTimer hang_timer_;
   WakeTimer sweep_timer_;

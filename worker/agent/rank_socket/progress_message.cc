@@ -106,6 +106,11 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     if (!pid.ok()) return pid.error();
     return ProgressMessage(DoneReport{rank_value, id_value, json["done"], *pid});
   }
+  if (json.value("gang", Json(false)) == Json(true)) {
+    Result<int64_t> after = Count(json, "after", kMaxSteps);
+    if (!after.ok()) return after.error();
+    return ProgressMessage(GangQuestion{id_value, static_cast<uint64_t>(*after)});
+  }
   if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
   return ProgressMessage(ReadReport(json, rank_value, *step, *total));
@@ -125,6 +130,11 @@ std::string LatestAnswer(uint64_t id, const std::string& path) {
 
 std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file) {
   return file.ok() ? Line({{"id", id}, {"evidence", *file}})
+                   : Line({{"id", id}, {"reason", file.error().message}});
+}
+
+std::string GangAnswer(uint64_t id, uint64_t version, const Result<std::string>& file) {
+  return file.ok() ? Line({{"id", id}, {"version", version}, {"file", *file}})
                    : Line({{"id", id}, {"reason", file.error().message}});
 }
 

@@ -12,6 +12,7 @@
 //   ended
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
+//   {"id": 9, "gang": true, "after": 71}                                        how is the gang?
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
 #ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
@@ -85,6 +86,12 @@ struct EvidenceQuestion {
   uint64_t id = 0;
 };
 
+// How the gang is, if that is another version than `after`.
+struct GangQuestion {
+  uint64_t id = 0;
+  uint64_t after = 0;  // 0: any
+};
+
 // Run this on that machine (remote_shell.h).
 struct RunQuestion {
   uint64_t id = 0;
@@ -94,8 +101,8 @@ struct RunQuestion {
 };
 
 using ProgressMessage =
-    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, RunQuestion,
-                 RejoinQuestion, LeftQuestion, PlaceReport, DoneReport>;
+    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, GangQuestion,
+                 RunQuestion, RejoinQuestion, LeftQuestion, PlaceReport, DoneReport>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -105,6 +112,8 @@ std::string CommitAnswer(uint64_t id, const std::string& final_path);
 std::string CommitRefusal(uint64_t id, const std::string& reason);
 std::string LatestAnswer(uint64_t id, const std::string& path);  // "": none
 std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file);
+// "" as the file: nothing has changed.
+std::string GangAnswer(uint64_t id, uint64_t version, const Result<std::string>& file);
 std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& problem);
 std::string EndedAnswer(uint64_t id, const std::string& generation);
 // `changes`: of its environment, by name; null: gone.

@@ -25,6 +25,18 @@ export function Hero({ view, figure, list }) {
   );
 }
 
+// What the page does not show, and why.
+export function Notes({ notes }) {
+  if (!notes || !notes.length) return null;
+  return (
+    <ul class="panel notes" aria-live="polite" aria-label="What is not shown">
+      {notes.map((note) => (
+        <li key={note}>{note}</li>
+      ))}
+    </ul>
+  );
+}
+
 // The last line on the standard error of what failed last.
 function wordsOf({ status }, last) {
   const failure = status.state === "Failed" && status.lastFailure;
@@ -67,7 +79,7 @@ export function Figures({ view, figure, list }) {
       <Figure name="steps/s" value={short(rate)} more={rate ? `${brief(1 / rate)} each` : ""} />
       <Figure name="tokens/s" value={short(tokens)} />
       <Figure name="productive time" value={(ledger && ledger.goodput) || "–"} more={ledger ? `of ${brief((view.job.machines * (ledger.elapsedMilliseconds || 0)) / 1e3)}` : ""} />
-      <Figure name="restarts" value={count(list.length)} more={middle == null ? "" : `median ${brief(middle)}`} />
+      <Figure name="restarts" value={count(Math.max(list.length, (view.status.restarts || {}).total || 0))} more={middle == null ? "" : `median ${brief(middle)}`} />
     </dl>
   );
 }

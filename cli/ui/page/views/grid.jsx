@@ -199,11 +199,12 @@ function Chosen({ view, rank }) {
   const machine = view.machines[index] || {};
   const row = view.rowOf(rank);
   const of = (name) => (row == null || !view.ranks[name] ? null : view.ranks[name][row]);
+  const node = (view.job.nodes || [])[index];
   const silent = machine.silent > 1 ? `, silent for ${brief(machine.silent)}` : "";
   return (
     <div class="pick">
       <b>{`rank ${rank}`}</b>
-      <div>{`machine ${index}, attempt ${machine.attempt ?? "–"}, ${machine.state || "Absent"}${silent}`}</div>
+      <div>{`machine ${index}${node ? ` on ${node}` : ""}, attempt ${machine.attempt ?? "–"}, ${machine.state || "Absent"}${silent}`}</div>
       <span>progress</span>
       <div>{row == null ? "none reported" : `step ${count(of("step"))}, ${short(of("stepMs"))} ms a step, of which ${short(of("waitMs"))} ms wait, loss ${short(of("loss"))}`}</div>
       <span>CPUs</span>

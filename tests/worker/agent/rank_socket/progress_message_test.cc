@@ -45,6 +45,12 @@ TEST(ProgressMessage, ReadsTheQuestions) {
   EXPECT_EQ(commit.name, "step-1200");
   EXPECT_EQ(Parse<LatestQuestion>(R"({"id": 8, "latest": true})").id, 8U);
   EXPECT_EQ(Parse<EvidenceQuestion>(R"({"id": 9, "evidence": true})").id, 9U);
+  const auto gang = Parse<GangQuestion>(R"({"id": 9, "gang": true, "after": 71})");
+  EXPECT_EQ(gang.id, 9U);
+  EXPECT_EQ(gang.after, 71U);
+  EXPECT_EQ(Parse<GangQuestion>(R"({"gang": true})").after, 0U);
+  EXPECT_FALSE(ParseProgressMessage(R"({"gang": true, "after": -1})").ok());
+  EXPECT_EQ(Parse<ProgressReport>(R"({"gang": 4})").metrics.at("gang"), 4);
 }
 
 TEST(ProgressMessage, ReadsWhoLivesOnAndWhatItsCommitIsOf) {
@@ -136,6 +142,10 @@ TEST(ProgressMessage, AnswersAreOneLineOfJson) {
   EXPECT_EQ(LatestAnswer(8, ""), "{\"id\":8,\"latest\":null}\n");
   EXPECT_EQ(EvidenceAnswer(9, std::string("/run/e")), "{\"evidence\":\"/run/e\",\"id\":9}\n");
   EXPECT_EQ(EvidenceAnswer(9, Error::Unavailable("busy")), "{\"id\":9,\"reason\":\"busy\"}\n");
+  EXPECT_EQ(GangAnswer(9, 71, std::string("/run/g")),
+            "{\"file\":\"/run/g\",\"id\":9,\"version\":71}\n");
+  EXPECT_EQ(GangAnswer(9, 71, std::string()), "{\"file\":\"\",\"id\":9,\"version\":71}\n");
+  EXPECT_EQ(GangAnswer(9, 71, Error::Unavailable("busy")), "{\"id\":9,\"reason\":\"busy\"}\n");
 }
 
 }  // namespace
