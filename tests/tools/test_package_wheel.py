@@ -1,27 +1,35 @@
-"""tools/package wheel: the wheel's contents, and a gang that runs from an environment with it."""
+"""tools/package wheel and sdist: their contents, a gang that runs from an environment with the wheel, and
+what pip makes of each.
+"""
 
 import base64
 import hashlib
+import json
 import os
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
-from paths import ROOT
+from paths import MODULES as SOURCES
+from paths import ROOT, VERSION
 from tls import binary
 
-VERSION = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
-                    re.MULTILINE)[1]
 PROGRAMS = {"lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep"}
 MODULES = {"lockstep.py", "lockstep_call.py", "lockstep_gpu.py", "lockstep_hf.py",
            "lockstep_live.py", "lockstep_rejoin.py", "lockstep_torch.py", "lockstep-stubs/__init__.pyi", "lockstep_client/py.typed",
            *(f"lockstep_client/{file.name}"
              for file in (ROOT / "worker/python/lockstep_client").glob("*.py"))}
-INFO = f"lockstep_gang-{VERSION}.dist-info"
-SCRIPTS = f"lockstep_gang-{VERSION}.data/scripts"
+NAME = f"lockstep_gang-{VERSION}"
+INFO = f"{NAME}.dist-info"
+SCRIPTS = f"{NAME}.data/scripts"
+# Python runs this at its start: a processor for which there is no wheel.
+ELSEWHERE = "import platform\nplatform.machine = lambda: 'riscv64'\n"
 
 
 def package(out):
@@ -56,10 +64,10 @@ def lockstep(environment, path, *arguments):
                           env=variables, timeout=60, check=False)
 
 
-def test_wheel_is_for_glibc_and_musl_and_at_most_12_megabytes(wheel):
+def test_wheel_is_for_glibc_and_musl_and_at_most_12_mebibytes(wheel):
     assert wheel.name == (f"lockstep_gang-{VERSION}-py3-none-manylinux_2_17_x86_64."
                           "manylinux2014_x86_64.musllinux_1_1_x86_64.whl")
-    assert wheel.stat().st_size <= 12_000_000
+    assert wheel.stat().st_size <= 12 << 20
 
 
 def test_wheel_holds_static_programs_modules_and_the_licence(wheel):
@@ -139,3 +147,81 @@ def test_kubectl_plugin_is_the_same_program_through_a_link(environment, tmp_path
     link.symlink_to(environment / "kubectl-lockstep")
     done = subprocess.run([link, "--version"], capture_output=True, text=True, check=False)
     assert done.stdout == f"lockstep {VERSION}\n", done.stderr
+
+
+def make_sdist(out):
+    done = subprocess.run([ROOT / "tools/package", "sdist", "--out", out], capture_output=True, text=True,
+                          env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out / NAME}.tar.gz\n"
+    return out / f"{NAME}.tar.gz"
+
+
+@pytest.fixture(scope="module")
+def index(wheel, tmp_path_factory):
+    """A folder with the sdist and the wheel, as pip takes it by --find-links."""
+    folder = tmp_path_factory.mktemp("index")
+    make_sdist(folder)
+    shutil.copy(wheel, folder)
+    return folder
+
+
+def pip(*words, **variables):
+    """Without any network; setuptools is that of this Python."""
+    environment = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
+    environment.pop("PYTHONHOME", None)
+    return subprocess.run([sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation",
+                           *map(str, words)], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def dry_run(*words, **variables):
+    """The URL of what pip would install, or pip's words if that fails."""
+    done = pip("--dry-run", "--quiet", "--ignore-installed", "--report", "-", *words, **variables)
+    if done.returncode:
+        return done.stderr
+    [item] = json.loads(done.stdout)["install"]
+    return item["download_info"]["url"]
+
+
+def test_second_sdist_has_the_same_bytes(index, tmp_path):
+    assert make_sdist(tmp_path).read_bytes() == (index / f"{NAME}.tar.gz").read_bytes()
+
+
+def test_sdist_holds_the_modules_of_the_wheel_and_its_metadata(index):
+    with tarfile.open(index / f"{NAME}.tar.gz") as tar:
+        files = {name.removeprefix(f"{NAME}/") for name in tar.getnames() if tar.getmember(name).isfile()}
+        assert files - {"NOTICE"} == {*MODULES, "LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.py"}
+        about = tar.extractfile(f"{NAME}/PKG-INFO").read().decode()
+        assert {member.uname for member in tar} == {"root"}
+    assert f"Name: lockstep-gang\nVersion: {VERSION}\n" in about
+
+
+def test_pip_prefers_the_wheel_of_an_index_that_has_both(index):
+    assert dry_run("--find-links", index, "lockstep-gang").endswith(".whl")
+
+
+def test_pip_takes_each_file_of_the_index(index):
+    files = sorted(index.iterdir())
+    assert len(files) == 2
+    for file in files:
+        assert dry_run(file, LOCKSTEP_MODULES_ONLY="1").endswith(file.name)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="there is no wheel for this processor")
+def test_sdist_names_the_wheel_where_there_is_one(index):
+    said = dry_run(index / f"{NAME}.tar.gz")
+    assert ("this source distribution holds the Python modules without the programs: install the wheel for this "
+            "computer by `pip install --only-binary lockstep-gang lockstep-gang`") in said, said
+
+
+def test_sdist_installs_the_modules_where_there_is_no_wheel(index, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(ELSEWHERE)
+    done = pip("--target", tmp_path / "site", "--quiet", index / f"{NAME}.tar.gz", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    for name in MODULES:
+        assert (tmp_path / "site" / name).read_bytes() == (SOURCES / name).read_bytes()
+    program = "import lockstep\ntry:\n    lockstep.run(lockstep.Job('a', command=['true']))\n" \
+              "except lockstep.MissingProgram as error:\n    print(error)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path,
+                          env={"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")})
+    assert "the program `lockstep` is neither in PATH nor in " in said.stdout

@@ -35,9 +35,14 @@ def add_arguments(parser):
 def run(options):
     stages = {folder.name: folder / "bin" for folder in staging.stage_all(options)}
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"lockstep-operator-{staging.version()}.oci.tar"
-    make(stages, path, staging.source_date(), options.push)
-    print(f"{path} operator={digest(path)}")
+    archive = path(options.out, staging.version())
+    make(stages, archive, staging.source_date(), options.push)
+    print(f"{archive} operator={digest(archive)}")
+
+
+def path(out, version):
+    """Of the archive in the folder `out`."""
+    return out / f"lockstep-operator-{version}.oci.tar"
 
 
 def make(stages, path, seconds, registry=None):
@@ -86,9 +91,8 @@ def _make_root(root, folder):
     (root / "etc/group").write_text("lockstep:x:65532:\n")
     documents = root / "usr/share/doc/lockstep"
     documents.mkdir(parents=True)
-    for name in ("LICENSE", "NOTICE"):
-        if (staging.ROOT / name).is_file():
-            shutil.copyfile(staging.ROOT / name, documents / name)
+    for name, text in staging.texts().items():
+        shutil.copyfile(text, documents / name)
     for name in PROGRAMS:
         shutil.copyfile(folder / name, root / name)  # a link becomes what it leads to
         (root / name).chmod(0o755)

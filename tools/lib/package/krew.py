@@ -38,6 +38,7 @@ def run(options):
         if path.is_file():
             archive = options.out / f"kubectl-{path.name}"
             repack(path, archive)
+            print(archive)
             platforms.append(platform(archive, architecture, options.url.rstrip("/")))
     if not platforms:
         raise PackageError(f"{options.out} has no lockstep-{version}-linux-ARCH.tar.gz: run "

@@ -14,9 +14,9 @@ from errors import PackageError
 #   add_arguments(parser)   its options,
 #   run(options)            its work; it raises PackageError if something is wrong.
 COMMANDS = {
-    "programs": "staging", "trainer": "trainer_bundle", "chart": "helm_chart",
+    "all": "everything", "programs": "staging", "trainer": "trainer_bundle", "chart": "helm_chart",
     **{name: name for name in (
-        "wheel", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "krew")}}
+        "wheel", "sdist", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "krew")}}
 
 
 def main():

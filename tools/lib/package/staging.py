@@ -21,6 +21,7 @@ SUMMARY = "build the programs and copy them to build/stage/ARCH/bin"
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STAGE = ROOT / "build/stage"
+NOTICE = STAGE / "NOTICE"  # of `tools/package notice`, if it has run
 PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
 # An architecture's preset of CMake, and its number in an ELF header (e_machine).
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
@@ -30,6 +31,11 @@ INTERPRETER = 3  # the type of the segment that names a program's loader (PT_INT
 
 def version():
     return versions.current(ROOT)
+
+
+def texts():
+    """{name: path} of the licences that every package holds."""
+    return {path.name: path for path in (ROOT / "LICENSE", NOTICE) if path.exists()}
 
 
 def source_date():
@@ -65,16 +71,21 @@ def run(options):
 def stage_all(options):
     """Stages each architecture of the options of add_stage_arguments() and returns the folders."""
     wanted = dict.fromkeys(options.arch or ["amd64"])
-    return [stage(architecture, build=not options.no_build) for architecture in wanted]
+    return [stage(architecture, compile_first=not options.no_build) for architecture in wanted]
 
 
-def stage(architecture, build=True):
+def build(architecture, programs):
+    preset = PRESETS[architecture]
+    subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", ROOT / "build" / preset, "--target", *programs], cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def stage(architecture, compile_first=True):
     """Copies the programs of `architecture` to build/stage/ARCH/bin and returns build/stage/ARCH."""
     preset = PRESETS[architecture]
-    if build:
-        subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["cmake", "--build", ROOT / "build" / preset, "--target", *PROGRAMS],
-                       cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    if compile_first:
+        build(architecture, PROGRAMS)
     folder = STAGE / architecture
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)

@@ -43,18 +43,19 @@ def add_arguments(parser):
 
 
 def run(options):
-    preset = staging.PRESETS["amd64"]
     if not options.no_build:
-        subprocess.run(["cmake", "--preset", preset], cwd=staging.ROOT, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["cmake", "--build", staging.ROOT / "build" / preset, "--target", NAME],
-                       cwd=staging.ROOT, check=True, stdout=subprocess.DEVNULL)
-    program = staging.ROOT / "build" / preset / "bin" / NAME
+        build()
+    program = staging.ROOT / "build" / staging.PRESETS["amd64"] / "bin" / NAME
     if not program.is_file():
         raise PackageError(f"{program.relative_to(staging.ROOT)} is missing; build it, or leave out --no-build")
     options.out.mkdir(parents=True, exist_ok=True)
     tree = make_tree(program, staging.STAGE / "trainer", staging.source_date())
     name = f"{NAME}-{staging.version()}-linux-amd64"
     print(tarball.pack(tree, name, options.out / f"{name}.tar.gz"))
+
+
+def build():
+    staging.build("amd64", [NAME])
 
 
 def libraries(program):
@@ -85,9 +86,8 @@ def make_tree(program, tree, date):
         (folder / name).chmod(0o755 if name in (NAME, LOADER) else 0o644)
     for package in linked.packages(files.values()):
         shutil.copyfile(package.copyright, documents / "copyright" / package.name)
-    for name in ("LICENSE", "NOTICE"):
-        if (staging.ROOT / name).exists():
-            shutil.copyfile(staging.ROOT / name, documents / name)
+    for name, path in staging.texts().items():
+        shutil.copyfile(path, documents / name)
     for path in [*tree.rglob("*"), tree]:
         os.utime(path, (date, date), follow_symlinks=False)
     return tree

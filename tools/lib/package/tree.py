@@ -15,13 +15,11 @@ import time
 import staging
 from errors import PackageError
 
-ROOT = staging.ROOT
 PAGES = pathlib.Path(__file__).parent / "man"  # of programs that do not use CLI11
 COMPLETIONS = {"bash": "share/bash-completion/completions/lockstep",
                "zsh": "share/zsh/site-functions/_lockstep",
                "fish": "share/fish/vendor_completions.d/lockstep.fish",
                "kubectl": "bin/kubectl_complete-lockstep"}
-LICENCES = ["LICENSE", "NOTICE"]
 HOSTS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -32,7 +30,7 @@ def make_trees(options):
     if host is None:
         raise PackageError(f"packages cannot be made on {platform.machine()}")
     writers = next((each for each in stages if each.name == host), None)
-    writers = writers or staging.stage(host, build=not options.no_build)
+    writers = writers or staging.stage(host, compile_first=not options.no_build)
     for stage in stages:
         yield stage.name, make_tree(stage, writers / "bin", staging.source_date())
 
@@ -46,9 +44,8 @@ def make_tree(stage, writers, date):
     write_pages(tree, writers, date)
     documents = tree / "share/doc/lockstep"
     documents.mkdir(parents=True)
-    for name in LICENCES:
-        if (ROOT / name).exists():
-            shutil.copyfile(ROOT / name, documents / name)
+    for name, path in staging.texts().items():
+        shutil.copyfile(path, documents / name)
     for path in [*tree.rglob("*"), tree]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)

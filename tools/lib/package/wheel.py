@@ -62,7 +62,7 @@ def read_project():
 def package_files(setuptools):
     """The paths of the packages' files, as setuptools chooses them: modules, and data by pattern."""
     patterns = ["*.py", *setuptools["package-data"]["*"]]
-    return sorted({str(file.relative_to(MODULES)) for package in setuptools["packages"]
+    return sorted({str(file.relative_to(MODULES)) for package in setuptools["packages"]["find"]["include"]
                    for pattern in patterns for file in (MODULES / package).glob(pattern)})
 
 
@@ -85,9 +85,8 @@ def contents(project, name, stage, tags):
     for program in PROGRAMS:
         yield f"{name}.data/scripts/{program}", (stage / "bin" / program).read_bytes(), 0o755
     yield f"{name}.data/scripts/kubectl-lockstep", KUBECTL_PLUGIN.encode(), 0o755
-    for text in ("LICENSE", "NOTICE"):
-        if (staging.ROOT / text).exists():
-            yield f"{name}.dist-info/{text}", (staging.ROOT / text).read_bytes(), 0o644
+    for text, path in staging.texts().items():
+        yield f"{name}.dist-info/{text}", path.read_bytes(), 0o644
     yield f"{name}.dist-info/METADATA", metadata(project).encode(), 0o644
     yield f"{name}.dist-info/WHEEL", wheel_facts(tags).encode(), 0o644
 

@@ -22,7 +22,6 @@ _STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "l
 # The trainer needs shared libraries of x86-64.
 SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
-KINDS = ["tarball", "deb", "rpm", "apk", "wheel"]
 ROOTS = ["bullseye", "trixie", "bionic", "jammy", "noble"]  # of tools/lib/release/root
 TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
 
@@ -197,39 +196,20 @@ def roots(release):
 
 def packages(release):
     release.needs_tree()
-    release.dist.mkdir(parents=True, exist_ok=True)
-    # Packages and images take it from the root of the tree.
-    release.run("tools/package", "notice", "--build", release.build_folder("amd64"), "--out", "NOTICE",
-                *SHIPPED["amd64"])
-    shutil.copy(release.tree / "NOTICE", release.dist)
-    staged = ["--no-build", "--out", release.dist, *release.arch_options()]
     key = ["--key", f"{release.key}.pub"] if release.key else []
-    for kind in KINDS:
-        extra = [*key, *release.url_options()] if kind == "tarball" else []
-        release.run("tools/package", kind, *staged, *extra)
-    release.run("tools/package", "trainer", "--no-build", "--out", release.dist)
-    if release.url:
-        release.run("tools/package", "krew", "--out", release.dist, *release.url_options(),
-                    *release.home_options())
-
-
-def images(release):
-    release.needs_tree()
-    release.dist.mkdir(parents=True, exist_ok=True)
-    release.run("tools/package", "image", "--no-build", "--out", release.dist, *release.arch_options())
-    archive = release.dist / f"lockstep-operator-{release.version}.oci.tar"
-    release.run("tools/package", "chart", "--out", release.dist, "--image",
-                f"operator={image.digest(archive)}", *release.home_options())
+    release.run("tools/package", "all", "--no-build", "--out", release.dist, *release.arch_options(), *key,
+                *release.url_options(), *release.home_options())
+    if not image.path(release.dist, release.version).is_file():
+        raise Stop(f"{release.dist} has no image of the operator: run tools/deps --images, then this step again")
 
 
 def bill(release):
     release.needs_tree()
-    release.dist.mkdir(parents=True, exist_ok=True)
-    for architecture in release.architectures:
-        release.run("tools/package", "sbom", "--build", release.build_folder(architecture), "--out",
-                    release.dist / "sbom" / architecture, *SHIPPED[architecture])
+    documents = sorted(release.dist.glob("sbom/*/*.spdx.json"))
+    if not documents:
+        raise Stop(f"{release.dist} has no SPDX documents: run the step `packages` first")
     release.run("tools/deps", "--release")
-    for path in sorted(release.dist.glob("sbom/*/*.spdx.json")):
+    for path in documents:
         release.run(CACHE / "release/bin/pyspdxtools", "-i", path)
     shutil.copy(release.tree / "LICENSE", release.dist)
     (release.dist / "RELEASE-NOTES.md").write_text(checks.notes(release.tree, release.version))
@@ -296,9 +276,8 @@ STEPS = [
     Step("again", "the programs from another folder without ccache: the same bytes", again),
     Step("test", "tests of what is shipped, on these programs", test),
     Step("roots", "the programs in Debian 11 and 13, Ubuntu 18.04, 22.04 and 24.04, and beside busybox", roots),
-    Step("packages", "NOTICE, tarballs, deb, rpm, apk, wheels; krew's manifest if --url is given", packages),
-    Step("images", "the operator's image for each architecture, and the chart with its digest", images),
-    Step("bill", "an SPDX document for each program, and the notes of CHANGELOG.md", bill),
+    Step("packages", "all that tools/package makes: packages, images, the chart, NOTICE, SPDX documents", packages),
+    Step("bill", "the SPDX documents checked, LICENSE, and the notes of CHANGELOG.md", bill),
     Step("provenance", "how each file was made, and of which packages", describe),
     Step("sign", "SHA256SUMS and its signature, checked", sign),
     Step("tag", "the commit and a signed tag, in this tree", tag),
