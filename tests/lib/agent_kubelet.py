@@ -41,8 +41,9 @@ def expand(text, variables):
 class _Writer(KubeletWriter):
     """Attends to pods of one namespace with real processes."""
 
-    def __init__(self, api, namespace, nodes, folder, pull, unlike):
+    def __init__(self, api, namespace, nodes, folder, pull, unlike, programs):
         super().__init__(api, namespace, nodes)
+        self._programs = programs
         self._unlike = unlike
         self._pull = pull
         self._pulled = set(nodes[:2])
@@ -165,7 +166,7 @@ class _Writer(KubeletWriter):
         if "lockstep.dev/spare" in labels:
             (folder / "termination").touch()
             self.processes[name] = subprocess.Popen(
-                [binary("lockstep-agent"), *worker["command"][1:]], stdin=subprocess.DEVNULL)
+                [self._agent(pod), *worker["command"][1:]], stdin=subprocess.DEVNULL)
             return
         variables = {"LOCKSTEP_POD_IP": address}
         for each in worker.get("env", []):
@@ -185,12 +186,18 @@ class _Writer(KubeletWriter):
         variables["LOCKSTEP_CONFIG"] = json.dumps(config)
         with open(folder / "log", "wb") as log:
             self.processes[name] = subprocess.Popen(
-                [binary("lockstep-agent")], env={"PATH": os.environ["PATH"], **variables},
+                [self._agent(pod)], env={"PATH": os.environ["PATH"], **variables},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if labels["lockstep.dev/machine"] == "0":
             job = labels["lockstep.dev/job"]
             self._targets[job, int(labels["lockstep.dev/attempt"])] = address
             self._lead(job)
+
+    def _agent(self, pod):
+        """The agent of the image from which the pod copies it."""
+        images = [each["image"] for each in pod["spec"].get("initContainers", [])]
+        return next((self._programs[image] / "lockstep-agent" for image in images if image in self._programs),
+                    binary("lockstep-agent"))
 
     async def _watch(self, pod, process, message):
         code = await asyncio.to_thread(process.wait)
@@ -241,10 +248,12 @@ class AgentKubelet:
     """The kubelets of one namespace, in a thread of their own, on `nodes` nodes. To all but the first
     two of these an image takes `pull` seconds to come. Of machine `unlike` and those
     after it the API server is told other addresses than they have, such as it takes for endpoints;
-    the operator cannot ask these then.
+    the operator cannot ask these then. `programs` has the folder of an agent image's programs; agents
+    of other images are those under test.
     """
 
-    def __init__(self, cluster, namespace, folder, nodes=4, pull=0, unlike=None):
+    def __init__(self, cluster, namespace, folder, nodes=4, pull=0, unlike=None, programs=None):
+        self._programs = programs or {}
         self._server = ApiServer.from_kubeconfig(cluster.kubeconfig)
         self._namespace, self._folder = namespace, pathlib.Path(folder)
         self._names = [f"{namespace}-{index}" for index in range(nodes)]
@@ -291,7 +300,7 @@ class AgentKubelet:
         self._nodes = nodes = Nodes(api, self._names)
         await nodes.make()
         self._writer = _Writer(following, self._namespace, self._names, self._folder,
-                               self._pull, self._unlike)
+                               self._pull, self._unlike, self._programs)
         tasks = [asyncio.ensure_future(each) for each in (
             nodes.beat(), self._writer.follow(), self._writer.follow_services())]
         self._ready.set()

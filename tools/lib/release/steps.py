@@ -182,6 +182,16 @@ def test(release):
     release.run(python, "-m", "pytest", "-q", *TESTS, LOCKSTEP_BIN=str(programs))
 
 
+def upgrade(release):
+    release.needs_tree()
+    release.run("tools/lib/older")
+    where = subprocess.run([release.tree / "tools/lib/older", "--where"], capture_output=True, text=True, check=True)
+    programs = release.tree / release.build_folder("amd64") / "bin"
+    release.run(release.tree / ".venv/bin/python", "-m", "pytest", "-q",
+                "tests/system/api-server/jobs/test_upgrade.py", LOCKSTEP_BIN=str(programs),
+                LOCKSTEP_OLDER=where.stdout.strip())
+
+
 def roots(release):
     release.needs_tree()
     folders = [CACHE / "roots" / name for name in ROOTS]
@@ -275,6 +285,7 @@ STEPS = [
     Step("build", "the programs of each architecture, with no path of this computer in them", build),
     Step("again", "the programs from another folder without ccache: the same bytes", again),
     Step("test", "tests of what is shipped, on these programs", test),
+    Step("upgrade", "jobs run on while an earlier build is upgraded to this one, and back", upgrade),
     Step("roots", "the programs in Debian 11 and 13, Ubuntu 18.04, 22.04 and 24.04, and beside busybox", roots),
     Step("packages", "all that tools/package makes: packages, images, the chart, NOTICE, SPDX documents", packages),
     Step("bill", "the SPDX documents checked, LICENSE, and the notes of CHANGELOG.md", bill),
