@@ -473,8 +473,8 @@ class LocalOperator {
         StartSpare(machine);
         continue;
       }
-      Result<core::AgentConfig> config =
-          AgentConfigOf(setup_, job_.job(), state_.path(), job_.status(), first_epoch_, machine);
+      Result<core::AgentConfig> config = AgentConfigOf(
+          setup_, job_.job(), state_.path(), state_.url(), job_.status(), first_epoch_, machine);
       if (!config.ok()) return config.error();
       config->marks_stderr = MarksStderr(job_.job(), options_);
       config->predecessor_dead = job_.PredecessorsDead(machine, BootTime());
@@ -640,8 +640,11 @@ class LocalOperator {
   void KeepUnwritten() {
     const Result<KeptCheckpoint> kept =
         KeepCheckpoint(setup_.folder.path(), static_cast<uint32_t>(spec().num_machines));
-    screen_.Event(kept.ok() ? HowToUse(*kept, state_.path())
-                            : "the checkpoint is lost: " + kept.error().message);
+    screen_.Event(!kept.ok() ? "the checkpoint is lost: " + kept.error().message
+                  : state_.url().empty()
+                      ? HowToUse(*kept, state_.path())
+                      : "checkpoint " + kept->name + " is kept in memory, in " + kept->folder +
+                            ": copy it to a disk, and remove the folder");
   }
 
   void EndPage(const core::JobStatus& status, int exit_code, Time now) {

@@ -68,6 +68,7 @@ std::string MakeHostsFile(const RunSetup& setup, const std::string& job) {
 
 Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
+                                        const std::string& checkpoint_url,
                                         const core::JobStatus& status, uint32_t first_attempt,
                                         uint32_t machine) {
   const uint32_t attempt = status.attempts.Of(static_cast<int>(machine));
@@ -99,6 +100,7 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
   config.advertise = place.address;
   config.run_dir = *folder;
   config.checkpoint_path = checkpoint_path;
+  config.checkpoint_url = checkpoint_url;
   config.log_path = job.spec.logs.path;
   if (IsLoopback(place.address)) config.interface = "lo";
   config.shares_computer = here;

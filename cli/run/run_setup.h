@@ -41,9 +41,10 @@ std::string HostsText(const std::string& job, const std::vector<Place>& places,
 
 // For the attempt of `machine` that stands in `status`, whose folder is made; on another node its
 // far end makes one there, and sets what names it. `job`: with its UID. `checkpoint_path`: of the
-// run's state; `first_attempt`: the first epoch of this run.
+// run's state, as `checkpoint_url`; `first_attempt`: the first epoch of this run.
 Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
+                                        const std::string& checkpoint_url,
                                         const core::JobStatus& status, uint32_t first_attempt,
                                         uint32_t machine);
 

@@ -12,7 +12,10 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/process.h"
+#include "base/text/json.h"
 #include "base/uuid.h"
+#include "cli/programs/ask.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"
@@ -92,6 +95,38 @@ Generations FindGenerations(const std::string& folder, const std::string& job_ui
   return found;
 }
 
+// What lockstep-s3 says of them.
+Result<Generations> AskForGenerations(const std::string& program, const std::string& url,
+                                      const std::string& job_uid) {
+  Result<Answer> answer = Error::Unavailable("no answer");
+  const Status asked =
+      AskAll({{"the object store", {program, "--url=" + url, "--timeout=60s", "state"}}},
+             {.patience = seconds(70), .env = OwnEnvironment()},
+             [&answer](size_t, const Result<Answer>& each) { answer = each; });
+  if (!asked.ok()) return asked.error();
+  if (!answer.ok()) return answer.error();
+  const Json state = ParseJson(answer->text);
+  if (!state.is_object()) {
+    return Error::Unavailable(url + ": lockstep-s3 gave no answer. " + answer->words);
+  }
+  if (state.contains("error")) {
+    return Error::Unavailable(url + ": " + state["error"].value("message", ""));
+  }
+  Generations found;
+  core::Generation last_other;
+  for (const Json& each : state.value("generations", Json::array())) {
+    const auto number = core::Generation::Parse(each.value("generation", ""));
+    if (!number.ok()) continue;
+    found.last = std::max(found.last, *number);
+    std::string uid = each.value("jobUID", "");
+    if (uid == job_uid) found.own = true;
+    if (uid.empty() || uid == job_uid || *number < last_other) continue;
+    last_other = *number;
+    found.other = std::move(uid);
+  }
+  return found;
+}
+
 Error ForeignCheckpoints(const std::string& folder, const std::string& whose) {
   return Error::Conflict("the checkpoints in " + folder + " are another job's (" + whose +
                          "); to continue from one of them write `checkpoint: {resume: PATH}` (or "
@@ -149,9 +184,27 @@ Result<RunState> RunState::Open(const std::string& job, const std::string& path,
   return state;
 }
 
+Result<RunState> RunState::OpenBucket(const std::string& job, const std::string& url,
+                                      const std::string& resume, const std::string& program) {
+  RunState state;
+  state.record_.name = job;
+  state.record_.job_uid = core::LocalJobUid(job, url);
+  state.url_ = url;
+  const Result<Generations> found = AskForGenerations(program, url, state.record_.job_uid);
+  if (!found.ok()) return found.error();
+  state.record_.epoch = found->last.attempt;
+  if (resume == "Auto" && !found->own && !found->other.empty()) {
+    return Error::Conflict("the checkpoints in " + url + " are another job's (" + found->other +
+                           "); to begin anew write `checkpoint: {resume: Never}` (or --resume "
+                           "Never), or use another --checkpoint-url");
+  }
+  return state;
+}
+
 Result<uint32_t> RunState::RaiseEpoch() {
   if (record_.epoch == std::numeric_limits<uint32_t>::max()) {
-    return Error::TooLarge("the epoch of " + path_ + "/.lockstep/run.json is spent");
+    return Error::TooLarge("the epoch of " + (url_.empty() ? path_ + "/.lockstep/run.json" : url_) +
+                           " is spent");
   }
   ++record_.epoch;
   if (!path_.empty()) {

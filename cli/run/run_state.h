@@ -32,9 +32,17 @@ class RunState {
   static Result<RunState> Open(const std::string& job, const std::string& path,
                                const std::string& resume);
 
+  // As above, for checkpoints in an object store: `url` is s3://BUCKET/PREFIX, and `program` is
+  // lockstep-s3, which is asked for the job's generations. There is no lock: of two runs at once
+  // the store takes commits of the later one only. Errors of the store name the URL.
+  static Result<RunState> OpenBucket(const std::string& job, const std::string& url,
+                                     const std::string& resume, const std::string& program);
+
   const std::string& job_uid() const { return record_.job_uid; }
   // The checkpoint folder, absolute and without links; "" for none.
   const std::string& path() const { return path_; }
+  // The object store; "" for none.
+  const std::string& url() const { return url_; }
   uint32_t epoch() const { return record_.epoch; }
 
   // Raises the epoch; it is on the disk before this returns.
@@ -43,6 +51,7 @@ class RunState {
  private:
   RunRecord record_;
   std::string path_;
+  std::string url_;
   UniqueFd lock_;  // held until the run ends, however it ends
 };
 

@@ -30,9 +30,10 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
              config_.policy, roster_, counters_, outbox_),
       launcher_(config_.launcher(), roster_, outbox_),
       copies_(config_.memory_copies, roster_, outbox_),
-      folder_(
-          {.folder = config_.memory ? config_.checkpoint_path : "", .every = config_.persist_every},
-          roster_, copies_, outbox_),
+      folder_({.folder = config_.memory ? config_.checkpoint_path : "",
+               .every = config_.persist_every,
+               .patience = config_.object_store ? kUploadPatience : kPersistPatience},
+              roster_, copies_, outbox_),
       ports_({.wanted = config_.ports,
               .one_computer = config_.one_computer,
               .machines = config_.machines,

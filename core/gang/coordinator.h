@@ -88,6 +88,9 @@ struct CoordinatorConfig {
   bool output_counts = false;    // hangTimeout counts steps that are read from the ranks' output
   bool predecessor_dead = true;  // of machine 0
   std::string checkpoint_path;   // named in messages; "": none
+  // checkpoint_path is in an object store, which no rank can read: machines get their parts of the
+  // checkpoint there into memory before a generation starts.
+  bool object_store = false;
   // Each machine's attempt when this machine 0 was made. The coordinator refuses agents of a lower
   // attempt, which may start late. Empty: not known.
   std::vector<uint32_t> attempts;
@@ -172,7 +175,7 @@ struct Prepared {
   Generation generation;
   std::string master_address;
   uint32_t port = 0;
-  std::string resume;
+  std::string resume;     // in an object store: .../2-4/000009.step-1100
   std::string error;      // not empty: preparation failed, and the next number is tried
   uint32_t taken = 0;     // not 0: another job used the number; a number above this one is tried
   uint32_t later = 0;     // not 0: this attempt of machine 0 began this generation or a later one

@@ -161,12 +161,19 @@ void Coordinator::CheckPrepared(Time now) {
   if (!measured && Holds(Rule::kMeasuredBeforeStart)) return Wait();
   if (!ports_.Have(generation_)) return;
   const std::optional<CheckpointId> memory = MemoryToBeginFrom();
-  if (memory) Announce(now, *std::exchange(preparation_.prepared, std::nullopt), *memory);
+  if (memory) return Announce(now, *std::exchange(preparation_.prepared, std::nullopt), *memory);
+  const std::string problem = copies_.TakeProblem();
+  if (!problem.empty()) CouldNotPrepare(now, problem);
 }
 
 std::optional<CheckpointId> Coordinator::MemoryToBeginFrom() {
   if (!config_.memory) return CheckpointId{};
-  const std::optional<CheckpointId> memory = copies_.Prepare(folder_.in_folder());
+  MemoryPart stored;
+  if (config_.object_store) {
+    stored.id = preparation_.prepared->commit;
+    stored.name = CheckpointNameOf(preparation_.prepared->resume);
+  }
+  const std::optional<CheckpointId> memory = copies_.Prepare(folder_.in_folder(), stored);
   if (!memory) return std::nullopt;
   const std::string lost = copies_.LostSince(std::max(*memory, folder_.in_folder()));
   if (lost.empty()) return memory;

@@ -114,7 +114,7 @@ bool FolderWriter::WriteNewest(Time now) {
   if (++tries_ > kMostWrites) return false;
   tried_ = id;
   Writing writing;
-  writing.give_up = now + kPersistPatience;
+  writing.give_up = now + config_.patience;
   FinishPersisting& to = writing.to;
   to.id = id;
   // Of an earlier generation it is what this one began from: before all its commits.

@@ -17,14 +17,17 @@
 
 namespace lockstep::core {
 
-// How long the newest checkpoint may take from memory to the checkpoint folder.
+// How long the newest checkpoint may take from memory to the checkpoint folder, or to an object
+// store.
 inline constexpr Duration kPersistPatience = minutes(2);
+inline constexpr Duration kUploadPatience = minutes(30);
 
 class FolderWriter {
  public:
   struct Config {
-    std::string folder;  // "": there is none, and nothing is written
+    std::string folder;  // or an object store's URL; "": there is none, and nothing is written
     Duration every{};    // 0: at the end alone
+    Duration patience = kPersistPatience;
   };
   // Roster, copies and outbox must outlive it.
   FolderWriter(Config config, const Roster& roster, const MemoryCopies& copies, Outbox& outbox)

@@ -43,9 +43,10 @@ void MemoryCopies::OnHeld(Roster::Slot& slot, const Memory& memory) {
 }
 
 void MemoryCopies::OnFetchFailed(Roster::Slot& slot, const FetchFailed& failed, bool preparing) {
-  outbox_.Log("machine " + std::to_string(slot.machine) + " could not get machine " +
-              std::to_string(failed.part.machine) + "'s part of " + failed.part.name + ": " +
-              failed.reason);
+  failure_ = "machine " + std::to_string(slot.machine) + " could not get machine " +
+             std::to_string(failed.part.machine) + "'s part of " + failed.part.name + ": " +
+             failed.reason;
+  outbox_.Log(failure_);
   slot.fetching.reset();
   if (preparing && ++failed_fetches_[failed.part.id] >= kMostFetches) {
     unusable_.insert(failed.part.id);
@@ -54,22 +55,44 @@ void MemoryCopies::OnFetchFailed(Roster::Slot& slot, const FetchFailed& failed, 
   changed_ = true;
 }
 
-std::optional<CheckpointId> MemoryCopies::Prepare(CheckpointId in_folder) {
+std::optional<CheckpointId> MemoryCopies::Prepare(CheckpointId in_folder,
+                                                  const MemoryPart& stored) {
   const Holdings held = Held();
   // At or above what the folder has: one that was written there is read faster from here.
   if (in_folder.number > 0) --in_folder.number;
   const CheckpointId from = NewestOf(held, in_folder);
+  if (!from.exists() && stored.id.exists()) return PrepareStored(held, stored);
   const std::vector<FetchPlan> missing = OwnPartsMissing(held, from);
   for (const FetchPlan& plan : missing) Ask(plan);
   if (!missing.empty()) return std::nullopt;
   return from;
 }
 
-void MemoryCopies::Ask(const FetchPlan& plan) {
-  Roster::Slot& slot = roster_[plan.machine];
-  if (slot.fetching == plan.part) return;
-  slot.fetching = plan.part;
-  outbox_.Send(slot, Fetch{plan.part, roster_[plan.from].memory->address});
+// Unlike a checkpoint in memory it can't be passed over: the next older one may be the beginning.
+std::optional<CheckpointId> MemoryCopies::PrepareStored(const Holdings& held,
+                                                        const MemoryPart& stored) {
+  if (unusable_.erase(stored.id) > 0) {
+    failed_fetches_.erase(stored.id);
+    problem_ = failure_;
+    return std::nullopt;
+  }
+  bool missing = false;
+  for (const Roster::Slot& slot : roster_) {
+    MemoryPart part = stored;
+    part.machine = slot.machine;
+    if (std::ranges::find(held[slot.machine], part) != held[slot.machine].end()) continue;
+    missing = true;
+    Ask(slot.machine, part, "");
+  }
+  if (missing) return std::nullopt;
+  return stored.id;
+}
+
+void MemoryCopies::Ask(uint32_t machine, const MemoryPart& part, const std::string& address) {
+  Roster::Slot& slot = roster_[machine];
+  if (slot.fetching == part) return;
+  slot.fetching = part;
+  outbox_.Send(slot, Fetch{part, address});
 }
 
 std::string MemoryCopies::LostSince(CheckpointId from) const {

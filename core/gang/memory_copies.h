@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/gang/coordinator_actions.h"
@@ -42,8 +43,13 @@ class MemoryCopies {
 
   // ---- a generation ----
   // The checkpoint from which the next one begins, once each machine has its own part; none if the
-  // folder's `in_folder` is newer. nullopt: machines were asked for their parts.
-  std::optional<CheckpointId> Prepare(CheckpointId in_folder);
+  // folder's `in_folder` is newer. nullopt: machines were asked for their parts, or TakeProblem()
+  // says why they can't get them. `stored`: the checkpoint in the object store, of which machines
+  // get parts if none in memory is as new; none if there is no such store.
+  std::optional<CheckpointId> Prepare(CheckpointId in_folder, const MemoryPart& stored = {});
+  // Why machines could not get their parts from the object store, in several tries; "": no problem.
+  // The next Prepare tries again.
+  std::string TakeProblem() { return std::exchange(problem_, ""); }
   // A newer checkpoint than `from` of which parts are lost, and with which machines; "": none.
   std::string LostSince(CheckpointId from) const;
   void Begin();
@@ -53,7 +59,11 @@ class MemoryCopies {
   bool Step();
 
  private:
-  void Ask(const FetchPlan& plan);
+  void Ask(uint32_t machine, const MemoryPart& part, const std::string& address);
+  void Ask(const FetchPlan& plan) {
+    Ask(plan.machine, plan.part, roster_[plan.from].memory->address);
+  }
+  std::optional<CheckpointId> PrepareStored(const Holdings& held, const MemoryPart& stored);
   std::vector<FetchPlan> Missing(const Holdings& held) const;
 
   const bool copies_;
@@ -62,6 +72,8 @@ class MemoryCopies {
   bool changed_ = false;                        // what machines hold, since Step looked
   std::map<CheckpointId, int> failed_fetches_;  // of a machine's own part
   std::set<CheckpointId> unusable_;             // a machine could not get its part
+  std::string failure_;                         // of the last fetch
+  std::string problem_;                         // as TakeProblem has it
   CheckpointId copying_;                        // its parts go to the next machines
   CheckpointId uncopied_;                       // that one failed
   CheckpointId copied_;                         // the last whose parts are all there

@@ -409,11 +409,11 @@ struct Verdict {
   std::vector<GenerationRecord> ended = {};
 };
 
-// Fetch this part from the agent at that address, and hold it.
+// Fetch this part from the agent at that address, or from the object store, and hold it.
 struct Fetch {
   static constexpr MessageKind kKind{"FETCH", Receiver::kMember};
   MemoryPart part;
-  std::string address;
+  std::string address;  // "": the object store
 };
 
 // Drop every part that is older than the last of these and not one of them.

@@ -40,6 +40,12 @@ CheckpointId CheckpointIdOf(std::string_view path) {
   return {*generation, *number};
 }
 
+std::string CheckpointNameOf(std::string_view path) {
+  const size_t dot = path.find('.', path.rfind('/') + 1);
+  if (!CheckpointIdOf(path).exists() || dot == std::string_view::npos) return "";
+  return std::string(path.substr(dot + 1));
+}
+
 namespace {
 
 // So that machine m + shift holds machine m's part.

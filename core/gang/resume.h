@@ -38,6 +38,9 @@ std::string ChooseResume(const std::vector<GenerationFile>& files,
 // other path.
 CheckpointId CheckpointIdOf(std::string_view path);
 
+// The name that the program gave the commit in such a path: "step-1100"; "" for any other path.
+std::string CheckpointNameOf(std::string_view path);
+
 // The parts of checkpoints in memory that each machine holds, by machine.
 using Holdings = std::vector<std::vector<MemoryPart>>;
 

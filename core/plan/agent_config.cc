@@ -104,7 +104,7 @@ inline constexpr auto kFields<AgentConfig> = std::tuple(
     Field{"advertise", &AgentConfig::advertise, Required{}},
     Field{"runDir", &AgentConfig::run_dir, Required{}}, Field{"cacheDir", &AgentConfig::cache_dir},
     Field{"checkpointPath", &AgentConfig::checkpoint_path},
-    Field{"logPath", &AgentConfig::log_path},
+    Field{"checkpointURL", &AgentConfig::checkpoint_url}, Field{"logPath", &AgentConfig::log_path},
     Field{"terminationPath", &AgentConfig::termination_path},
     Field{"interface", &AgentConfig::interface}, Field{"marksStderr", &AgentConfig::marks_stderr},
     Field{"sharesComputer", &AgentConfig::shares_computer});
@@ -158,6 +158,12 @@ void CheckTogether(const AgentConfig& config, Problems& problems) {
   const Spec& spec = config.job.spec;
   if (spec.command.empty() && spec.args.empty() && !spec.trainer) {
     problems.Add("job", "names neither a command nor a trainer");
+  }
+  if (!config.checkpoint_url.empty() && !spec.checkpoint.memory.size) {
+    problems.Add("checkpointURL", "needs a job with checkpoint.memory.size");
+  }
+  if (!config.checkpoint_url.empty() && !config.checkpoint_path.empty()) {
+    problems.Add("checkpointURL", "give either checkpointPath or checkpointURL");
   }
   if (config.attempts.empty()) return;
   if (config.attempts.size() != machines) {

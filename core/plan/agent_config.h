@@ -44,7 +44,8 @@ struct AgentConfig {
 
   std::string run_dir;           // a folder for this agent alone: socket, local dir, error files
   std::string cache_dir;         // a folder for what programs compile; "": one in run_dir
-  std::string checkpoint_path;   // "": no checkpoints
+  std::string checkpoint_path;   // "": no checkpoints in a folder
+  std::string checkpoint_url;    // s3://BUCKET/PREFIX for those from memory; "": none
   std::string log_path;          // a folder for one file a rank and generation; "": none
   std::string termination_path;  // the file that gets the termination message; "": none
   std::string interface;         // for NCCL_ and GLOO_SOCKET_IFNAME; "": the agent looks itself

@@ -75,6 +75,8 @@ Status Agent::Open(const std::string& executable) {
   if (!files.ok()) return files.error();
   files_ = std::move(*files);
   ranks_->FetchCaches();
+  Status objects = OpenObjects(executable);
+  if (!objects.ok()) return objects;
   const sigset_t stop = ContainerStopSignals();
   for (int number = 1; number <= SIGRTMAX; ++number) {
     if (sigismember(&stop, number) != 1) continue;
@@ -181,6 +183,52 @@ Status Agent::OpenRanks(const std::string& executable) {
   return {};
 }
 
+Status Agent::OpenObjects(const std::string& executable) {
+  if (config_.checkpoint_url.empty()) return {};
+  Result<std::unique_ptr<FileWorker>> pruner = FileWorker::Create(loop_.get());
+  if (!pruner.ok()) return pruner.error();
+  objects_ = std::make_unique<ObjectStore>(
+      loop_.get(), spawner_.get(), FindS3Program(executable), config_.checkpoint_url,
+      ObjectStore::Handlers{.leave_out = [this](pid_t pid) { ranks_->LeaveOut(pid); },
+                            .take_in = [this](pid_t pid) { ranks_->TakeIn(pid); }});
+  bucket_.emplace(objects_.get(), config_.job_uid, config_.job.spec.checkpoint.resume,
+                  config_.first_attempt);
+  pruner_ = std::move(*pruner);
+  return {};
+}
+
+std::optional<CoordinatorHost::Storage> Agent::StorageOfCommits() {
+  const auto machines = static_cast<uint32_t>(config_.job.spec.num_machines);
+  if (volume_) {
+    return CoordinatorHost::Storage{
+        .begin = [volume = *volume_](core::Generation g) { return volume.BeginGeneration(g); },
+        .finish =
+            [volume = *volume_, machines](const core::FinishPersisting& finish) {
+              return volume.FinishPersisting(volume.PersistDir(finish.to, finish.id), finish.to,
+                                             finish.name, machines);
+            }};
+  }
+  if (!bucket_) return std::nullopt;
+  return CoordinatorHost::Storage{
+      .begin = [bucket = *bucket_](core::Generation g) { return bucket.BeginGeneration(g); },
+      .finish =
+          [bucket = *bucket_, machines](const core::FinishPersisting& finish) {
+            return bucket.FinishPersisting(finish.to, finish.name, machines);
+          },
+      .on_commit =
+          [this](core::Generation generation) {
+            ++prunes_;
+            pruner_->Run([bucket = *bucket_, generation] { return bucket.Prune(generation); },
+                         [this](const Status& pruned) { OnPruned(pruned); });
+          }};
+}
+
+void Agent::OnPruned(const Status& pruned) {
+  if (!pruned.ok()) Log("old checkpoints could not be deleted: " + pruned.error().message);
+  --prunes_;
+  TryExit();
+}
+
 void Agent::OpenOutputWatch() {
   const core::ProgressSource& progress = config_.job.spec.progress;
   if (progress.from != core::ProgressFrom::kAuto && progress.from != core::ProgressFrom::kOutput) {
@@ -241,7 +289,7 @@ Status Agent::OpenGang() {
       handlers.on_prepare = [this](uint32_t port) { return horovod_->Begin(port); };
     }
     auto host = std::make_unique<CoordinatorHost>(
-        loop_.get(), ForCoordinator(config_), config_.advertise, volume_, files_.get(),
+        loop_.get(), ForCoordinator(config_), config_.advertise, StorageOfCommits(), files_.get(),
         std::move(member), std::move(handlers), logs_->Logger());
     coordinator_ = host.get();
     gang_ = std::move(host);
@@ -286,6 +334,14 @@ Status Agent::OpenMemory() {
   handlers.on_fetch_failed = [this](core::MemoryPart part, std::string reason) {
     Do(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
   };
+  if (bucket_) {
+    const auto machines = static_cast<uint32_t>(config_.job.spec.num_machines);
+    handlers.fetch_stored = [bucket = *bucket_, machines](const core::MemoryPart& part,
+                                                          const std::string& folder,
+                                                          uint64_t limit) {
+      return bucket.FetchPart(part, machines, folder, limit);
+    };
+  }
   handlers.on_persisted = [this](core::Persisted persisted) {
     Do(member_->OnPersisted(Now(), std::move(persisted)));
   };
@@ -440,12 +496,22 @@ void Agent::Do(const core::MemberActions& actions) {
 }
 
 void Agent::Persist(const core::Persist& persist) {
-  const std::string work = volume_->PersistDir(persist.to, persist.id);
-  std::function<void()> before = [] {};
-  if (config_.machine == 0) {
-    before = [volume = *volume_, work] { volume.RemoveUnfinished(work); };
+  if (bucket_) {
+    return memory_->Persist(
+        persist, [bucket = *bucket_, to = persist.to, name = persist.name](const auto& folders) {
+          for (const auto& [machine, from] : folders) {
+            Status written = bucket.WritePart(to, name, machine, from);
+            if (!written.ok()) return written;
+          }
+          return Status();
+        });
   }
-  memory_->Persist(persist, work, std::move(before));
+  const std::string work = volume_->PersistDir(persist.to, persist.id);
+  memory_->Persist(persist,
+                   [volume = *volume_, work, first = config_.machine == 0](const auto& folders) {
+                     if (first) volume.RemoveUnfinished(work);
+                     return WriteParts(folders, work);
+                   });
 }
 
 void Agent::Start(const core::Spawn& spawn) {
@@ -582,13 +648,15 @@ void Agent::TryExit() {
   // Machine 0 leaves last on a verdict, and on a drain when no other machine's ranks need it.
   bool coordinator_needed = coordinator_ && !coordinator_done_ &&
                             (exit_->verdict.has_value() || !coordinator_->coordinator().MayExit());
-  bool held = coordinator_needed || ranks_->busy();
+  bool held = coordinator_needed || ranks_->busy() || prunes_ > 0;
   if ((held || !logs_->idle()) && BootTime() < leave_by_) {
-    // The coordinator and the ranks tell when they are done; a console that drains does not.
+    // The coordinator, the ranks and the pruner tell when they are done; a console that drains does
+    // not.
     leave_timer_->WakeAt(held ? leave_by_ : BootTime() + kLeaveLook);
     return;
   }
   exiting_ = true;
+  if (objects_) objects_->Close();
   const Status told = last_message_.Write(core::ToJson(LastWords()));
   if (!told.ok()) Log(told.error().message);
   // What was sent in this round goes out at its end, before this.

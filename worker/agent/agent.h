@@ -51,7 +51,9 @@
 #include "worker/agent/ranks/rank_metrics.h"
 #include "worker/agent/ranks/world_watch.h"
 #include "worker/agent/services/horovod_store.h"
+#include "worker/agent/storage/checkpoint_bucket.h"
 #include "worker/agent/storage/checkpoint_volume.h"
+#include "worker/agent/storage/object_store.h"
 
 namespace lockstep::agent {
 
@@ -73,6 +75,7 @@ class Agent {
   Agent(core::AgentConfig config, UniqueFd starter);
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
+  Status OpenObjects(const std::string& executable);
   void OpenOutputWatch();
   Status OpenGang();
   void OpenWorldWatch();
@@ -89,6 +92,8 @@ class Agent {
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
   void Persist(const core::Persist& persist);
+  std::optional<CoordinatorHost::Storage> StorageOfCommits();
+  void OnPruned(const Status& pruned);
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.
@@ -107,7 +112,10 @@ class Agent {
   core::Standstill standstill_{witness_, ReadClocks(witness_)};
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<AgentLogs> logs_;
+  std::unique_ptr<ObjectStore> objects_;  // threads of the workers below use it
   std::unique_ptr<FileWorker> files_;
+  std::unique_ptr<FileWorker> pruner_;  // null: no object store
+  int prunes_ = 0;                      // under way
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
   std::unique_ptr<LocalRanks> ranks_;
@@ -117,7 +125,8 @@ class Agent {
   std::optional<TlsPskContext> server_tls_;
   std::optional<TlsPskContext> client_tls_;
   std::optional<CheckpointVolume> volume_;
-  std::unique_ptr<MemoryStore> memory_;  // null: no checkpoints in memory
+  std::optional<CheckpointBucket> bucket_;  // at most one of volume_ and bucket_
+  std::unique_ptr<MemoryStore> memory_;     // null: no checkpoints in memory
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<GangPort> gang_;
   CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`

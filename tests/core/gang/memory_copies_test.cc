@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 const CheckpointId kOld{{1, 1}, 1};
@@ -61,6 +62,41 @@ TEST_F(MemoryCopiesTest, GivesACheckpointUpWhosePartCannotBeGot) {
     copies_.OnFetchFailed(parts_.roster[1], {Part(kNew, 1), "it is torn"}, true);
   }
   EXPECT_EQ(copies_.Prepare({}), CheckpointId{});
+}
+
+TEST_F(MemoryCopiesTest, GetsPartsFromTheObjectStoreIfNoneInMemoryAreAsNew) {
+  parts_.Hold(0, {Part(kOld, 0)});
+  parts_.Hold(1, {Part(kOld, 1)});
+  EXPECT_EQ(copies_.Prepare({}, Part(kOld, 0)), kOld) << "memory has it";
+  EXPECT_THAT(parts_.Sent<Fetch>(), IsEmpty());
+  EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0)));
+  EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0)));
+  const auto sent = parts_.Sent<Fetch>();
+  ASSERT_THAT(sent, SizeIs(2));
+  for (uint32_t machine : {0U, 1U}) {
+    EXPECT_EQ(sent[machine].first, machine);
+    EXPECT_EQ(sent[machine].second.part, Part(kNew, machine));
+    EXPECT_EQ(sent[machine].second.address, "") << "the object store";
+  }
+  copies_.OnHeld(parts_.roster[0], {"machine-0", {Part(kNew, 0)}});
+  EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0)));
+  copies_.OnHeld(parts_.roster[1], {"machine-1", {Part(kNew, 1)}});
+  EXPECT_EQ(copies_.Prepare(kNew, Part(kNew, 0)), kNew);
+}
+
+TEST_F(MemoryCopiesTest, NeverPassesOverACheckpointInTheObjectStore) {
+  parts_.Hold(0, {});
+  parts_.Hold(1, {});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0))) << i;
+    EXPECT_EQ(copies_.TakeProblem(), "") << i;
+    copies_.OnFetchFailed(parts_.roster[1], {Part(kNew, 1), "the store is down"}, true);
+  }
+  EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0)));
+  EXPECT_THAT(copies_.TakeProblem(), HasSubstr("machine 1 could not get"));
+  EXPECT_FALSE(copies_.Prepare(kNew, Part(kNew, 0))) << "it tries again";
+  EXPECT_EQ(copies_.TakeProblem(), "");
+  EXPECT_THAT(parts_.Sent<Fetch>(), Not(IsEmpty()));
 }
 
 TEST_F(MemoryCopiesTest, CopiesEachPartToTheNextMachineAndThenDropsWhatIsOlder) {

@@ -448,6 +448,14 @@ Result<Manifest> MergeParts(const std::vector<Manifest>& parts) {
   return all;
 }
 
+Status WriteParts(const std::map<uint32_t, std::string>& folders, const std::string& work) {
+  for (const auto& [machine, from] : folders) {
+    Status written = WritePart(from, work, machine);
+    if (!written.ok()) return written;
+  }
+  return {};
+}
+
 Status FinishParts(const std::string& work, uint32_t machines) {
   std::vector<Manifest> parts;
   for (uint32_t machine = 0; machine < machines; ++machine) {

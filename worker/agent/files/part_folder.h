@@ -5,6 +5,7 @@
 #define LOCKSTEP_WORKER_AGENT_FILES_PART_FOLDER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,8 @@ void RemoveTree(const std::string& folder);
 //
 // Writes `from` there, durably.
 Status WritePart(const std::string& from, const std::string& work, uint32_t machine);
+// The same for parts of several machines, by machine.
+Status WriteParts(const std::map<uint32_t, std::string>& folders, const std::string& work);
 // Once all are there: makes the tree what the manifests say. Unavailable if the part of one of so
 // many machines is not; Conflict if two have a file of the same name with other content.
 Status FinishParts(const std::string& work, uint32_t machines);

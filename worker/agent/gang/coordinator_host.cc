@@ -12,7 +12,7 @@ namespace lockstep::agent {
 using core::ConnectionId;
 
 CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config,
-                                 std::string master_address, std::optional<CheckpointVolume> volume,
+                                 std::string master_address, std::optional<Storage> storage,
                                  FileWorker* files, GangPort::Handlers own, Handlers handlers,
                                  LogFn log)
     : loop_(loop),
@@ -20,7 +20,7 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
       coordinator_(std::move(config), born_),
       metrics_(&coordinator_, BootTime),
       master_address_(std::move(master_address)),
-      volume_(std::move(volume)),
+      storage_(std::move(storage)),
       files_(files),
       own_(std::move(own)),
       handlers_(std::move(handlers)),
@@ -107,14 +107,11 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
 }
 
 void CoordinatorHost::FinishPersisting(const core::FinishPersisting& finish) {
-  files_->Run(
-      [volume = *volume_, work = volume_->PersistDir(finish.to, finish.id), to = finish.to,
-       name = finish.name, machines = coordinator_.config().machines] {
-        return volume.FinishPersisting(work, to, name, machines);
-      },
-      lifetime_.Guard([this, to = finish.to](const Status& done) {
-        Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
-      }));
+  files_->Run([storage = *storage_, finish] { return storage.finish(finish); },
+              lifetime_.Guard([this, to = finish.to](const Status& done) {
+                if (done.ok() && storage_->on_commit) storage_->on_commit(to.generation);
+                Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
+              }));
 }
 
 void CoordinatorHost::Prepare(core::Generation generation) {
@@ -129,13 +126,13 @@ void CoordinatorHost::Prepare(core::Generation generation) {
   } else {
     prepared.error = port.ok() ? served.error().message : port.error().message;
   }
-  if (!volume_ || !prepared.error.empty()) {
+  if (!storage_ || !prepared.error.empty()) {
     loop_->Post(
         lifetime_.Guard([this, prepared = std::move(prepared)] { FinishPreparing(prepared); }));
     return;
   }
-  files_->Run([volume = *volume_, generation] { return volume.BeginGeneration(generation); },
-              lifetime_.Guard([this, prepared](Result<CheckpointVolume::Begun> begun) mutable {
+  files_->Run([storage = *storage_, generation] { return storage.begin(generation); },
+              lifetime_.Guard([this, prepared](Result<GenerationLine::Begun> begun) mutable {
                 if (begun.ok()) {
                   prepared.resume = begun->resumes;
                   prepared.taken = begun->taken;

@@ -25,7 +25,7 @@
 #include "worker/agent/gang/gang_port.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/gang_metrics.h"
-#include "worker/agent/storage/checkpoint_volume.h"
+#include "worker/agent/storage/generation_line.h"
 
 namespace lockstep::agent {
 
@@ -40,10 +40,19 @@ class CoordinatorHost : public GangPort {
     std::function<Status(uint32_t port)> on_prepare = {};
   };
 
-  // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.
+  // Where commits outlive the machines. `begin` and `finish` block, on the FileWorker.
+  struct Storage {
+    std::function<Result<GenerationLine::Begun>(core::Generation)> begin;
+    // Makes a commit of a checkpoint whose parts all machines have written.
+    std::function<Status(const core::FinishPersisting&)> finish;
+    // On the loop's thread, after a commit. May be empty.
+    std::function<void(core::Generation)> on_commit = {};
+  };
+
+  // `storage`: nullopt when commits are kept nowhere but in memory. `files` outlives the host.
   // `own` is machine 0's own member, which finds the port always open.
   CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config, std::string master_address,
-                  std::optional<CheckpointVolume> volume, FileWorker* files, GangPort::Handlers own,
+                  std::optional<Storage> storage, FileWorker* files, GangPort::Handlers own,
                   Handlers handlers, LogFn log);
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;
@@ -81,7 +90,7 @@ class CoordinatorHost : public GangPort {
   core::Coordinator coordinator_;
   GangMetrics metrics_;
   std::string master_address_;
-  std::optional<CheckpointVolume> volume_;
+  std::optional<Storage> storage_;
   FileWorker* files_;
   GangPort::Handlers own_;
   Handlers handlers_;

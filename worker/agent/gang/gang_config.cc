@@ -70,7 +70,8 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.restart_hangs = spec.health.hang_action == core::HangAction::kRestart;
   c.output_counts = spec.progress.from == core::ProgressFrom::kOutput;
   c.predecessor_dead = config.predecessor_dead;
-  c.checkpoint_path = config.checkpoint_path;
+  c.object_store = !config.checkpoint_url.empty();
+  c.checkpoint_path = c.object_store ? config.checkpoint_url : config.checkpoint_path;
   c.attempts = config.attempts;
   c.memory = KeepsMemory(config);
   c.memory_copies = MemoryCopies(config) > 0;

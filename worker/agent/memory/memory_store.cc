@@ -179,7 +179,8 @@ void MemoryStore::Refuse(uint64_t commit) {
 
 void MemoryStore::Fetch(const core::Fetch& fetch) {
   const MemoryPart& part = fetch.part;
-  if (sizes_.contains(part) || fetches_.contains(part)) return;
+  if (sizes_.contains(part) || fetches_.contains(part) || fetching_stored_.contains(part)) return;
+  if (fetch.address.empty()) return FetchStored(part);
   Result<Endpoint> endpoint = ParseEndpoint(fetch.address);
   if (!endpoint.ok()) return handlers_.on_fetch_failed(part, endpoint.error().message);
   PartFetch::Handlers handlers;
@@ -193,6 +194,32 @@ void MemoryStore::Fetch(const core::Fetch& fetch) {
   slot = std::make_unique<PartFetch>(loop_, tls_, *endpoint, InUrl(part), PathOf(part),
                                      std::move(handlers));
   slot->Start();
+}
+
+// No rank runs meanwhile, so nothing else takes the room.
+void MemoryStore::FetchStored(const MemoryPart& part) {
+  if (!handlers_.fetch_stored) {
+    return handlers_.on_fetch_failed(part, "this agent has no object store");
+  }
+  fetching_stored_.insert(part);
+  const uint64_t has = used();
+  const uint64_t room = options_.size - std::min(has, options_.size);
+  volume_->Run(
+      [fetch = handlers_.fetch_stored, part, path = PathOf(part), room]() -> Result<Manifest> {
+        std::error_code code;
+        fs::create_directories(fs::path(path).parent_path(), code);
+        if (code) return Error::Unavailable("making folders for " + path + ": " + code.message());
+        RemoveTree(path);
+        if (room == 0) return Error::TooLarge("memory is full");
+        Status fetched = fetch(part, path, room);
+        if (!fetched.ok()) return fetched.error();
+        return HashPart(path);
+      },
+      lifetime_.Guard([this, part](Result<Manifest> manifest) {
+        fetching_stored_.erase(part);
+        if (manifest.ok()) sizes_[part] = SizeOf(*manifest);
+        OnFetched(part, std::move(manifest));
+      }));
 }
 
 void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
@@ -220,8 +247,7 @@ void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
   }
 }
 
-void MemoryStore::Persist(const core::Persist& persist, const std::string& work,
-                          std::function<void()> before) {
+void MemoryStore::Persist(const core::Persist& persist, WriteParts write) {
   // Asked again around a reconnect, it is answered once.
   if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
   auto answer = [this, persist](std::string error) {
@@ -234,20 +260,12 @@ void MemoryStore::Persist(const core::Persist& persist, const std::string& work,
   }
   if (folders.size() < persist.machines.size()) return answer("this machine holds no part of it");
   persisting_.push_back(persist);
-  volume_->Run(
-      [folders, work, before = std::move(before)] {
-        before();
-        for (const auto& [machine, from] : folders) {
-          Status written = WritePart(from, work, machine);
-          if (!written.ok()) return written;
-        }
-        return Status();
-      },
-      lifetime_.Guard([this, persist, answer](const Status& written) {
-        std::erase(persisting_, persist);
-        Drop(std::exchange(dropped_later_, {}));
-        answer(written.ok() ? "" : written.error().message);
-      }));
+  volume_->Run([folders, write = std::move(write)] { return write(folders); },
+               lifetime_.Guard([this, persist, answer](const Status& written) {
+                 std::erase(persisting_, persist);
+                 Drop(std::exchange(dropped_later_, {}));
+                 answer(written.ok() ? "" : written.error().message);
+               }));
 }
 
 std::string MemoryStore::OwnPart(core::CheckpointId id) const {

@@ -42,6 +42,10 @@ class MemoryStore {
     std::function<void(core::MemoryPart)> on_held;
     std::function<void(core::MemoryPart, std::string reason)> on_fetch_failed;
     std::function<void(core::Persisted)> on_persisted;
+    // Makes a folder what `part` is in the object store, of at most `limit` bytes. On a thread of
+    // the store's own. Empty: there is no object store.
+    std::function<Status(const core::MemoryPart& part, const std::string& folder, uint64_t limit)>
+        fetch_stored = {};
   };
 
   // `tls` is a client's context and outlives the store.
@@ -61,8 +65,9 @@ class MemoryStore {
 
   void Fetch(const core::Fetch& fetch);
   void Drop(const std::vector<core::MemoryPart>& parts);
-  // Into `work` (part_folder.h), after `before`, on the same thread.
-  void Persist(const core::Persist& persist, const std::string& work, std::function<void()> before);
+  // Writes parts, by machine, where they outlive this agent. On a thread of the store's own.
+  using WriteParts = std::function<Status(const std::map<uint32_t, std::string>& folders)>;
+  void Persist(const core::Persist& persist, WriteParts write);
   // GET /memory.
   void Serve(const HttpRequest& request, HttpResponder respond);
   // This machine's part; "" if it holds none.
@@ -80,6 +85,7 @@ class MemoryStore {
   std::string TakenPath(uint64_t commit) const;
   uint64_t used() const;
   std::string Room(uint64_t size, uint64_t times) const;
+  void FetchStored(const core::MemoryPart& part);
   void OnFetched(const core::MemoryPart& part, Result<Manifest> manifest);
   void OnHashed(const core::MemoryPart& part, const Result<Manifest>& manifest);
   void Remove(std::string path);
@@ -98,6 +104,7 @@ class MemoryStore {
   std::map<core::MemoryPart, std::optional<Manifest>> held_;    // none: being read, or not readable
   std::vector<std::pair<HttpRequest, HttpResponder>> waiting_;  // for parts that are being read
   std::map<core::MemoryPart, std::unique_ptr<PartFetch>> fetches_;
+  std::set<core::MemoryPart> fetching_stored_;
   std::vector<core::Persist> persisting_;        // in hand, or queued
   std::set<core::MemoryPart> hashing_;           // granted, and its hashes not yet known
   std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder, or hashed

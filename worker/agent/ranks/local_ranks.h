@@ -111,6 +111,9 @@ class LocalRanks {
 
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard_ = guard); }
+  // ProcessSet's, for other children that are no ranks.
+  void LeaveOut(pid_t child) { processes_.LeaveOut(child); }
+  void TakeIn(pid_t child) { processes_.TakeIn(child); }
   // The agent is leaving: no generation follows.
   void DropSpares() {
     parked_.Close();

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -71,54 +70,6 @@ std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation gener
   return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
 }
 
-struct Generations {
-  std::vector<GenerationFile> own;
-  std::vector<Generation> others;
-  std::string other_uid;  // of one of them
-  std::vector<Generation> silent;
-};
-
-Result<Generations> ReadGenerations(const fs::path& folder, const std::string& job_uid) {
-  Generations found;
-  std::error_code code;
-  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    const Result<Generation> generation = Generation::Parse(it->path().filename().string());
-    if (!generation.ok()) continue;
-    std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
-    if (!file) {
-      found.silent.push_back(*generation);
-    } else if (file->job_uid == job_uid) {
-      found.own.push_back(std::move(file->file));
-    } else {
-      found.others.push_back(*generation);
-      found.other_uid = std::move(file->job_uid);
-    }
-  }
-  if (code) return FileError("reading " + folder.string(), code);
-  return found;
-}
-
-uint32_t HighestOf(const std::vector<Generation>& generations, uint32_t attempt) {
-  uint32_t highest = 0;
-  for (const Generation& each : generations) {
-    if (each.attempt == attempt) highest = std::max(highest, each.n);
-  }
-  return highest;
-}
-
-Result<std::vector<CheckpointEntry>> ReadCheckpoints(const fs::path& folder,
-                                                     Generation generation) {
-  std::vector<CheckpointEntry> entries;
-  std::error_code code;
-  if (!fs::exists(folder, code)) return entries;
-  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    std::optional<uint32_t> number = CommitNumber(it->path().filename().string());
-    if (number) entries.push_back({generation, *number, it->path().string()});
-  }
-  if (code) return FileError("reading " + folder.string(), code);
-  return entries;
-}
-
 Status SyncFolder(const fs::path& folder) {
   UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError("fsync " + folder.string(), errno);
@@ -142,72 +93,68 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
 
 CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume,
                                    uint32_t first_attempt)
-    : root_(std::move(root)),
-      job_uid_(std::move(job_uid)),
-      resume_(std::move(resume)),
-      first_attempt_(first_attempt) {}
+    : GenerationLine(root, std::move(job_uid), std::move(resume), first_attempt),
+      root_(std::move(root)) {}
 
-Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation generation) const {
-  fs::path generations = fs::path(root_) / "generations";
+Result<GenerationLine::Generations> CheckpointVolume::ReadGenerations() const {
+  const fs::path folder = fs::path(root_) / "generations";
   std::error_code code;
-  fs::create_directories(generations, code);
-  if (code) return FileError("making folders in " + root_, code);
-  Result<Generations> found = ReadGenerations(generations, job_uid_);
-  if (!found.ok()) return found.error();
-  if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
-    return Error::Invalid(root_ + " holds checkpoints of another job (" + found->other_uid +
-                          "): continue from one of them with checkpoint.resume: PATH, begin anew "
-                          "beside them with resume: Never, or choose another checkpoint.path");
-  }
-  for (const Generation& silent : found->silent) {
-    // Without commits it never started.
-    const auto entries = ReadCheckpoints(CheckpointDir(silent), silent);
-    if (!entries.ok()) return entries.error();
-    if (entries->empty()) continue;
-    return Error::Invalid((generations / silent.ToString()).string() +
-                          " is empty, damaged or can't be read, yet that generation committed " +
-                          std::to_string(entries->size()) + " checkpoints in " +
-                          CheckpointDir(silent) +
-                          ": restore the file, or move that folder away to continue without them");
-  }
-  const uint32_t later = core::LaterAttempt(found->own, generation);
-  if (later != 0) return Begun{.resumes = "", .later = later};
-  const uint32_t taken = HighestOf(found->others, generation.attempt);
-  if (taken == std::numeric_limits<uint32_t>::max()) {
-    return Error::TooLarge("another job used the last number in " + generations.string());
-  }
-  if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
-  fs::create_directories(CheckpointDir(generation), code);
-  if (code) return FileError("making folders in " + root_, code);
-  std::string resumes;
-  const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
-    return file.generation.attempt >= first_attempt_;
-  });
-  if (!begun && resume_ != "Auto") {
-    resumes = resume_ == "Never" ? "" : resume_;
-    if (!resumes.empty() && !fs::is_directory(resumes, code)) {
-      return Error::NotFound("checkpoint.resume names " + resumes + ", which is not a folder");
+  Generations found;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    const Result<Generation> generation = Generation::Parse(it->path().filename().string());
+    if (!generation.ok()) continue;
+    std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
+    if (!file) {
+      found.silent.push_back(*generation);
+    } else if (file->job_uid == job_uid()) {
+      found.own.push_back(std::move(file->file));
+    } else {
+      found.others.push_back(*generation);
+      found.other_uid = std::move(file->job_uid);
     }
-  } else {
-    std::vector<CheckpointEntry> checkpoints;
-    for (const GenerationFile& file : found->own) {
-      Result<std::vector<CheckpointEntry>> entries =
-          ReadCheckpoints(CheckpointDir(file.generation), file.generation);
-      if (!entries.ok()) return entries.error();
-      checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
-    }
-    resumes = core::ChooseResume(found->own, checkpoints, generation);
   }
-  Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
-  Status created = CreateExclusively(generations / generation.ToString(), DumpJson(json) + "\n");
-  if (!created.ok()) return created.error();
-  core::CheckpointId commit = core::CheckpointIdOf(resumes);
-  const bool ours = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
-    return file.generation == commit.generation &&
-           fs::path(resumes).parent_path() == CheckpointDir(commit.generation);
-  });
-  if (!ours) commit = {};
-  return Begun{.resumes = std::move(resumes), .commit = commit};
+  const bool none = code == std::errc::no_such_file_or_directory;
+  if (code && !none) return FileError("reading " + folder.string(), code);
+  return found;
+}
+
+Result<std::vector<CheckpointEntry>> CheckpointVolume::ReadCommits(const Generations& /*found*/,
+                                                                   Generation generation) const {
+  const fs::path folder = CheckpointDir(generation);
+  std::vector<CheckpointEntry> entries;
+  std::error_code code;
+  if (!fs::exists(folder, code)) return entries;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::optional<uint32_t> number = CommitNumber(it->path().filename().string());
+    if (number) entries.push_back({generation, *number, it->path().string()});
+  }
+  if (code) return FileError("reading " + folder.string(), code);
+  return entries;
+}
+
+Status CheckpointVolume::CheckResume(const std::string& resume) const {
+  std::error_code code;
+  if (fs::is_directory(resume, code)) return {};
+  return Error::NotFound("checkpoint.resume names " + resume + ", which is not a folder");
+}
+
+Status CheckpointVolume::MakeFolder(Generation generation) const {
+  std::error_code code;
+  fs::create_directories(fs::path(root_) / "generations", code);
+  if (!code) fs::create_directories(CheckpointDir(generation), code);
+  if (code) return FileError("making folders in " + root_, code);
+  return {};
+}
+
+Status CheckpointVolume::Create(const Record& record) const {
+  Json json = {{"generation", record.generation.ToString()},
+               {"jobUID", record.job_uid},
+               {"resumes", record.resumes}};
+  return CreateExclusively(PathOfRecord(record.generation), DumpJson(json) + "\n");
+}
+
+std::string CheckpointVolume::PathOfRecord(Generation generation) const {
+  return (fs::path(root_) / "generations" / generation.ToString()).string();
 }
 
 std::string CheckpointVolume::CheckpointDir(Generation generation) const {
@@ -220,7 +167,7 @@ std::string CheckpointVolume::PersistDir(core::CheckpointId to, core::Checkpoint
 }
 
 void CheckpointVolume::RemoveUnfinished(const std::string& but) const {
-  const Result<Generations> found = ReadGenerations(fs::path(root_) / "generations", job_uid_);
+  const Result<Generations> found = ReadGenerations();
   if (!found.ok()) return;
   std::error_code ignored;
   for (const GenerationFile& file : found->own) {

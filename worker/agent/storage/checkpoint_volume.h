@@ -6,38 +6,27 @@
 //   checkpoints/2-5/000003.step-1200/  the third commit of 2-5, renamed to this after the yes
 //   .lockstep/memory/2-5/1-4-7/        the seventh commit of 1-4, on its way from memory to 2-5
 //
-// All calls block on the file system: run them on the FileWorker. Holds no state but its paths.
+// All calls block on the file system: run them on the FileWorker. Holds no state but its paths. The
+// rules of generations are those of GenerationLine.
 #ifndef LOCKSTEP_WORKER_AGENT_STORAGE_CHECKPOINT_VOLUME_H_
 #define LOCKSTEP_WORKER_AGENT_STORAGE_CHECKPOINT_VOLUME_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "core/gang/messages.h"
+#include "worker/agent/storage/generation_line.h"
 
 namespace lockstep::agent {
 
-class CheckpointVolume {
+class CheckpointVolume final : public GenerationLine {
  public:
   // `root` is absolute. `resume` is the job's checkpoint.resume: Auto, Never or a path. The latter
   // two apply to the first generation of `first_attempt` or later.
   CheckpointVolume(std::string root, std::string job_uid, std::string resume = "Auto",
                    uint32_t first_attempt = 1);
-
-  struct Begun {
-    std::string resumes;  // the checkpoint to resume from; "": none
-    // Not 0: nothing was begun, for other jobs have the numbers of this attempt up to this one.
-    uint32_t taken = 0;
-    // Not 0: nothing was begun, for this attempt of the job's machine 0 has begun this generation
-    // or a later one.
-    uint32_t later = 0;
-    core::CheckpointId commit = {};  // that `resumes` is; none for what this job did not commit
-  };
-  // Creates the generation's file and folder. Conflict if the generation's file exists: its number
-  // was taken by another coordinator. Invalid if the folder holds other jobs' generations alone and
-  // `resume` is Auto, which may mean them.
-  Result<Begun> BeginGeneration(core::Generation generation) const;
 
   std::string CheckpointDir(core::Generation generation) const;
   // Where all machines lay their parts of checkpoint `id` in memory (memory/part_folder.h), until
@@ -56,10 +45,18 @@ class CheckpointVolume {
                         const std::string& name) const;
 
  private:
+  Result<Generations> ReadGenerations() const override;
+  Result<std::vector<core::CheckpointEntry>> ReadCommits(
+      const Generations& found, core::Generation generation) const override;
+  Status CheckResume(const std::string& resume) const override;
+  Status MakeFolder(core::Generation generation) const override;
+  Status Create(const Record& record) const override;
+  std::string PathOfRecord(core::Generation generation) const override;
+  std::string PathOfCommits(core::Generation generation) const override {
+    return CheckpointDir(generation);
+  }
+
   std::string root_;
-  std::string job_uid_;
-  std::string resume_;
-  uint32_t first_attempt_;
 };
 
 }  // namespace lockstep::agent

@@ -21,7 +21,17 @@ class MemoryStoreTest : public LoopTest {
     root_ = mkdtemp(pattern.data());
     MemoryStore::Handlers handlers;
     handlers.on_held = [this](core::MemoryPart part) { held_.push_back(std::move(part)); };
-    handlers.on_fetch_failed = [](const core::MemoryPart&, const std::string&) {};
+    handlers.on_fetch_failed = [this](const core::MemoryPart&, const std::string& why) {
+      failed_ = why;
+    };
+    handlers.fetch_stored = [this](const core::MemoryPart&, const std::string& folder,
+                                   uint64_t limit) -> Status {
+      limit_ = limit;
+      if (stored_.empty()) return Error::Unavailable("the store is down");
+      fs::create_directory(folder);
+      std::ofstream(folder + "/model") << stored_;
+      return {};
+    };
     handlers.on_persisted = [this](core::Persisted persisted) {
       persisted_.push_back(std::move(persisted));
     };
@@ -61,6 +71,9 @@ class MemoryStoreTest : public LoopTest {
   std::unique_ptr<MemoryStore> store_;
   std::vector<core::MemoryPart> held_;
   std::vector<core::Persisted> persisted_;
+  std::string stored_;  // in the object store; "": it is down
+  uint64_t limit_ = 0;
+  std::string failed_;
 };
 
 TEST_F(MemoryStoreTest, AGrantedPartIsHeldAndInItsPlaceAtOnce) {
@@ -101,12 +114,16 @@ TEST_F(MemoryStoreTest, PersistingWritesThePartsThatAreAskedForAndRepeatsTheQues
   const core::MemoryPart part = Commit(1, "weights");
   const std::string work = root_ + "/ckpt";
   const core::Persist persist{part.id, {{1, 1}, 1}, part.name, {0}};
-  bool before = false;
-  store_->Persist(persist, work, [&] { before = true; });
-  store_->Persist(persist, work, [] {});  // asked again around a reconnect
+  int writes = 0;
+  const MemoryStore::WriteParts write = [&](const auto& folders) {
+    ++writes;
+    return WriteParts(folders, work);
+  };
+  store_->Persist(persist, write);
+  store_->Persist(persist, write);  // asked again around a reconnect
   store_->Drop({part});
   ASSERT_TRUE(RunUntil([&] { return !persisted_.empty(); }));
-  EXPECT_TRUE(before);
+  EXPECT_EQ(writes, 1);
   EXPECT_EQ(persisted_[0].error, "");
   EXPECT_EQ(persisted_[0].to, persist.to);
   EXPECT_EQ(persisted_[0].machines, persist.machines);
@@ -117,11 +134,36 @@ TEST_F(MemoryStoreTest, PersistingWritesThePartsThatAreAskedForAndRepeatsTheQues
 
 TEST_F(MemoryStoreTest, ACopyIsPersistedBesideTheOwnPart) {
   Commit(1, "weights");
-  const std::string folder = root_ + "/ckpt";
-  store_->Persist({{{1, 1}, 1}, {{1, 1}, 1}, "step-1", {0, 1}}, folder, [] {});
+  bool written = false;
+  store_->Persist({{{1, 1}, 1}, {{1, 1}, 1}, "step-1", {0, 1}}, [&](const auto&) {
+    written = true;
+    return Status();
+  });
   ASSERT_TRUE(RunUntil([&] { return !persisted_.empty(); }));
   EXPECT_EQ(persisted_[0].error, "this machine holds no part of it");
-  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_FALSE(written);
+}
+
+TEST_F(MemoryStoreTest, APartFromTheObjectStoreIsHeldOnceItIsThere) {
+  const core::MemoryPart part{{{1, 7}, 2}, 0, "step-2"};
+  stored_ = "weights";
+  store_->Fetch({part, ""});
+  store_->Fetch({part, ""});  // asked again around a reconnect
+  ASSERT_TRUE(RunUntil([&] { return !held_.empty(); }));
+  EXPECT_EQ(held_, std::vector<core::MemoryPart>{part});
+  EXPECT_EQ(*ReadFile(store_->OwnPart(part.id) + "/model", 100), "weights");
+  EXPECT_EQ(limit_, uint64_t{1} << 20);
+}
+
+TEST_F(MemoryStoreTest, APartThatTheObjectStoreDoesNotGiveLeavesNothing) {
+  const core::MemoryPart part{{{1, 7}, 2}, 0, "step-2"};
+  store_->Fetch({part, ""});
+  ASSERT_TRUE(RunUntil([&] { return !failed_.empty(); }));
+  EXPECT_EQ(failed_, "the store is down");
+  EXPECT_EQ(store_->OwnPart(part.id), "");
+  stored_ = "weights";
+  store_->Fetch({part, ""});
+  EXPECT_TRUE(RunUntil([&] { return !held_.empty(); })) << "a later try may succeed";
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+#include "worker/agent/storage/generation_line.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+namespace lockstep::agent {
+
+namespace {
+
+using core::CheckpointEntry;
+using core::Generation;
+using core::GenerationFile;
+namespace fs = std::filesystem;
+
+uint32_t HighestOf(const std::vector<Generation>& generations, uint32_t attempt) {
+  uint32_t highest = 0;
+  for (const Generation& each : generations) {
+    if (each.attempt == attempt) highest = std::max(highest, each.n);
+  }
+  return highest;
+}
+
+}  // namespace
+
+Result<GenerationLine::Begun> GenerationLine::BeginGeneration(Generation generation) const {
+  Result<Generations> found = ReadGenerations();
+  if (!found.ok()) return found.error();
+  if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
+    return Error::Invalid(where_ + " holds checkpoints of another job (" + found->other_uid +
+                          "): continue from one of them with checkpoint.resume: PATH, begin anew "
+                          "beside them with resume: Never, or choose another checkpoint.path");
+  }
+  for (const Generation& silent : found->silent) {
+    // Without commits it never started.
+    const auto entries = ReadCommits(*found, silent);
+    if (!entries.ok()) return entries.error();
+    if (entries->empty()) continue;
+    return Error::Invalid(PathOfRecord(silent) +
+                          " is empty, damaged or can't be read, yet that generation committed " +
+                          std::to_string(entries->size()) + " checkpoints in " +
+                          PathOfCommits(silent) +
+                          ": restore the file, or move that folder away to continue without them");
+  }
+  const uint32_t later = core::LaterAttempt(found->own, generation);
+  if (later != 0) return Begun{.resumes = "", .later = later};
+  const uint32_t taken = HighestOf(found->others, generation.attempt);
+  if (taken == std::numeric_limits<uint32_t>::max()) {
+    return Error::TooLarge("another job used the last number in " +
+                           fs::path(PathOfRecord(generation)).parent_path().string());
+  }
+  if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
+  Status made = MakeFolder(generation);
+  if (!made.ok()) return made.error();
+  std::string resumes;
+  const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
+    return file.generation.attempt >= first_attempt_;
+  });
+  if (!begun && resume_ != "Auto") {
+    resumes = resume_ == "Never" ? "" : resume_;
+    Status there = resumes.empty() ? Status() : CheckResume(resumes);
+    if (!there.ok()) return there.error();
+  } else {
+    std::vector<CheckpointEntry> checkpoints;
+    for (const GenerationFile& file : found->own) {
+      Result<std::vector<CheckpointEntry>> entries = ReadCommits(*found, file.generation);
+      if (!entries.ok()) return entries.error();
+      checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
+    }
+    resumes = core::ChooseResume(found->own, checkpoints, generation);
+  }
+  Status created = Create({generation, job_uid_, resumes});
+  if (!created.ok()) return created.error();
+  core::CheckpointId commit = core::CheckpointIdOf(resumes);
+  const bool ours = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
+    return file.generation == commit.generation &&
+           fs::path(resumes).parent_path() == PathOfCommits(commit.generation);
+  });
+  if (!ours) commit = {};
+  return Begun{.resumes = std::move(resumes), .commit = commit};
+}
+
+}  // namespace lockstep::agent

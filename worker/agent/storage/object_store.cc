@@ -1,0 +1,121 @@
+#include "worker/agent/storage/object_store.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "base/read_until.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+constexpr size_t kMaxAnswer = size_t{64} << 20;
+// The program gives up so long before the agent does, and then says what it was about.
+constexpr Duration kLastWords = seconds(5);
+constexpr std::chrono::milliseconds kLook{100};
+
+Error Closed() { return Error::Unavailable("the agent is leaving"); }
+
+void Kill(const SpawnedProcess& process) {
+  syscall(SYS_pidfd_send_signal, process.pidfd.get(), SIGKILL, nullptr, 0);
+}
+
+Error ErrorOf(const Json& error) {
+  const std::string kind = error.value("kind", "");
+  const std::string message = error.value("message", "");
+  if (kind == "conflict") return Error::Conflict(message);
+  if (kind == "missing") return Error::NotFound(message);
+  if (kind == "invalid" || kind == "damaged") return Error::Invalid(message);
+  return Error::Unavailable(message);
+}
+
+}  // namespace
+
+std::string FindS3Program(const std::string& agent) {
+  const std::string beside = (std::filesystem::path(agent).parent_path() / kS3Program).string();
+  if (access(beside.c_str(), X_OK) == 0) return beside;
+  const char* path = std::getenv("PATH");
+  auto found = FindExecutable(kS3Program, path == nullptr ? "" : path, "");
+  const auto* file = std::get_if<std::string>(&found);
+  return file != nullptr ? *file : beside;
+}
+
+ObjectStore::ObjectStore(EventLoop* loop, Spawner* spawner, std::string program, std::string url,
+                         Handlers handlers)
+    : loop_(loop),
+      spawner_(spawner),
+      program_(std::move(program)),
+      url_(std::move(url)),
+      handlers_(std::move(handlers)) {}
+
+Result<Json> ObjectStore::Run(std::vector<std::string> arguments, Duration patience) {
+  const auto limit = std::max(seconds(1), duration_cast<seconds>(patience - kLastWords));
+  std::vector<std::string> all = {kS3Program, "--url=" + url_,
+                                  "--timeout=" + std::to_string(limit.count()) + "s"};
+  std::ranges::move(arguments, std::back_inserter(all));
+  // A process dies with the thread that started it, so the loop's thread does.
+  auto started = std::make_shared<std::promise<Result<Process>>>();
+  std::future<Result<Process>> answer = started->get_future();
+  loop_->PostFromAnyThread(
+      lifetime_.Guard([this, started, all = std::move(all)] { started->set_value(Start(all)); }));
+  while (answer.wait_for(kLook) != std::future_status::ready) {
+    if (closed_) return Closed();
+  }
+  Result<Process> process = answer.get();
+  if (!process.ok()) return process.error();
+  bool ended = false;
+  const std::string text =
+      ReadUntil((*process)->stdout_fd.get(), BootTime() + patience, kMaxAnswer, &ended);
+  Kill(**process);  // it has ended, or its time is up
+  const pid_t pid = (*process)->pid;
+  if (closed_) return Closed();
+  loop_->PostFromAnyThread(lifetime_.Guard([this, pid] { End(pid); }));
+  const Json json = ParseJson(text);
+  if (!ended || !json.is_object()) {
+    return Error::Unavailable(std::string(kS3Program) + " gave no answer" +
+                              (ended ? "" : " in time") + "; see the agent's log");
+  }
+  if (json.contains("error")) return ErrorOf(json["error"]);
+  return json;
+}
+
+Result<ObjectStore::Process> ObjectStore::Start(const std::vector<std::string>& arguments) {
+  if (closed_) return Closed();
+  SpawnRequest request;
+  request.path = program_;
+  request.argv = arguments;
+  request.env = OwnEnvironment();
+  request.capture_stderr = false;
+  SpawnResult result = spawner_->Spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    const std::string what = program_ + ": " + failure->message;
+    if (!failure->not_found()) return Error::Unavailable(what);
+    return Error::Invalid(what +
+                          "; an object store needs this program beside the agent or in PATH");
+  }
+  auto process = std::make_shared<SpawnedProcess>(std::move(std::get<SpawnedProcess>(result)));
+  handlers_.leave_out(process->pid);
+  running_[process->pid] = process;
+  return process;
+}
+
+void ObjectStore::End(pid_t pid) {
+  if (running_.erase(pid) > 0) handlers_.take_in(pid);
+}
+
+void ObjectStore::Close() {
+  closed_ = true;
+  for (const auto& [pid, process] : running_) Kill(*process);
+}
+
+}  // namespace lockstep::agent
