@@ -53,8 +53,8 @@ def batch(step: int, rank: int, width: int, device: torch.device):
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--checkpoint-every", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--seconds-per-step", type=float, default=0.0,

@@ -45,7 +45,7 @@ def test_list_has_each_file_once_with_its_size_and_what_is_left_out(tmp_path):
         (tmp_path / name).write_bytes(bytes(size))
     files = [tmp_path / "sbom/a.json", tmp_path / "a.deb", tmp_path / "a.deb"]
     assert everything.listing(tmp_path, files, {"image": "no tool"}).splitlines() == [
-        "   1.50 MB  a.deb", "   0.02 MB  sbom/a.json", f"   1.52 MB  2 files in {tmp_path}",
+        "   1.50 MB  a.deb", "   20.0 kB  sbom/a.json", f"   1.52 MB  2 files in {tmp_path}",
         "  left out  image: no tool"]
 
 
@@ -56,7 +56,7 @@ def test_all_makes_each_part_and_lists_the_files_of_the_folder(tmp_path):
     done = subprocess.run([ROOT / "tools/package", "all", "--no-build", "--out", tmp_path], text=True,
                           capture_output=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}, timeout=900)
     assert done.returncode == 0, done.stderr
-    listed = re.findall(r"^ *[0-9.]+ MB  (\S+)$", done.stdout, re.MULTILINE)
+    listed = re.findall(r"^ *[0-9.]+ [kM]B  (\S+)$", done.stdout, re.MULTILINE)
     assert sorted(listed) == sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     for kind in ("NOTICE", "install.sh", "*.deb", "*.rpm", "*.apk", "*.whl", f"lockstep-{VERSION}-linux-amd64.tar.gz",
                  f"lockstep_gang-{VERSION}.tar.gz", "lockstep-trainer-*.tar.gz", f"lockstep-{VERSION}.tgz",

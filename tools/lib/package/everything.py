@@ -105,7 +105,12 @@ def _paths(command, options):
 
 
 def listing(out, files, left_out):
-    rows = [(f"{path.stat().st_size / 1e6:.2f} MB", str(path.relative_to(out))) for path in sorted(set(files))]
-    rows.append((f"{sum(path.stat().st_size for path in set(files)) / 1e6:.2f} MB", f"{len(set(files))} files in {out}"))
+    sizes = {path: path.stat().st_size for path in sorted(set(files))}
+    rows = [(_size(size), str(path.relative_to(out))) for path, size in sizes.items()]
+    rows.append((_size(sum(sizes.values())), f"{len(sizes)} files in {out}"))
     rows += [("left out", f"{name}: {reason}") for name, reason in left_out.items()]
     return "\n".join(f"{size:>10}  {text}" for size, text in rows)
+
+
+def _size(size):
+    return f"{size / 1e6:.2f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

@@ -66,7 +66,7 @@ def write_installer(out, key, url):
     """Copies install.sh with the text of the key file and the address, and returns its path."""
     text = (staging.ROOT / "install.sh").read_text()
     if key is not None:
-        words = key.read_text().strip()
+        words = key.read_text(errors="replace").strip() if key.is_file() else ""
         if not KEY.fullmatch(words):
             raise PackageError(f"{key} is no public key as ssh-keygen writes it")
         text = text.replace("release_key=''", f"release_key='{words}'")
