@@ -55,10 +55,10 @@ struct DebugCommand {
   bool kernel = false;
 };
 
-// The page of a job.
+// The page of a job, or of all jobs.
 struct UiCommand {
-  std::string name{};
-  uint16_t port = 0;  // 0: a free one
+  std::string name{};  // "": all
+  uint16_t port = 0;   // 0: a free one
 };
 
 struct RestartCommand {

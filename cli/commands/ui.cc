@@ -34,6 +34,7 @@ bool NamesCluster(const ClusterAddress& where) {
 // like a report's.
 bool IsReport(const std::string& word) {
   std::error_code error;
+  if (word.empty()) return false;
   return word.find('/') != std::string::npos || word.ends_with(".json") ||
          std::filesystem::exists(word, error);
 }
@@ -104,11 +105,11 @@ int Ui(const UiOptions& options) {
 void AddUi(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<UiOptions>();
   CLI::App* command = app.add_subcommand(
-      "ui", "Show the page of a job on a cluster, or of a run that has ended, from its report");
+      "ui", "Show the page of jobs on a cluster, or of a run that has ended, from its report");
   command
       ->add_option("NAME", options->what,
-                   "A report that `lockstep run --report` wrote, else a TrainingJob")
-      ->required()
+                   "A report that `lockstep run --report` wrote, else a TrainingJob; default: all "
+                   "TrainingJobs that you may list")
       ->type_name("FILE|NAME");
   CLI::Option* port = command->add_option("--port", options->port,
                                           "Serve the page on this port of 127.0.0.1; default: a "
@@ -124,6 +125,7 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       "  lockstep ui run.json\n"
       "  lockstep ui run.json --html run.html\n"
       "  kubectl lockstep ui gpt -n team-a\n"
+      "  kubectl lockstep ui                        all jobs that you may list\n"
       "\n"
       "`lockstep run --ui` shows a run while it lasts.\n"
       "Exit codes: 0 shown; 1 the page or file cannot be written or served, or the cluster cannot\n"

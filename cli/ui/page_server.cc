@@ -278,7 +278,7 @@ void PageServer::SendView(Waiting waiting) {
   if (waiting.respond.gone()) return;
   const Handlers* handlers = find_(waiting.job);
   if (handlers == nullptr || handlers->version() == 0) {
-    return waiting.respond.Send(Refuse(503, "nothing is known of this job yet"));
+    return waiting.respond.Send(Refuse(503, "nothing is known yet"));
   }
   if (const auto found = pages_.find(waiting.page); found != pages_.end()) {
     found->second = {loop_->now(), handlers->version()};

@@ -4,8 +4,8 @@
 
 #include "base/text/json.h"
 #include "cli/cluster/log_choice.h"
+#include "cli/cluster/page/rights.h"
 #include "cli/cluster/pod_exec.h"
-#include "core/text/limited_text.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {
@@ -15,8 +15,6 @@ constexpr Duration kEventsPause = seconds(2);  // between two questions
 constexpr Duration kEventsAgain = seconds(15);
 constexpr Duration kLogPatience = seconds(3);  // for lines of a job that has ended
 constexpr size_t kMostStacks = 64;             // machines that are asked for one rank's peers
-constexpr size_t kMostOfNote = 512;
-constexpr kube::Resource kReviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews"};
 
 std::string TextOf(const OrderedJson& object, const char* name) {
   const auto found = object.find(name);
@@ -114,8 +112,8 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
     Stacks(rank, answer);
   };
   handlers_.topology = [](uint32_t) -> Result<std::string> {
-    return Error::Unavailable(
-        "the machines are pods on nodes; run `lockstep topology` in one of them");
+    return std::string(
+        R"({"notes":["The machines are pods: `lockstep topology` in one of them draws its node."]})");
   };
   first_timer_.WakeAt(BootTime() + kFirstView);
   AskWhetherExecIsAllowed();
@@ -148,8 +146,9 @@ void JobPage::Ready(const char* part) {
 
 void JobPage::Note(const char* about, std::string sentence) {
   std::string& note = notes_[about];
+  sentence = AsNote(sentence);
   if (note == sentence) return;
-  note = core::OneLine(core::FirstBytes(sentence, kMostOfNote));
+  note = std::move(sentence);
   ShowNotes();
 }
 
@@ -164,8 +163,7 @@ void JobPage::ShowNotes() {
 }
 
 std::string JobPage::Missing(const char* resource, const char* verb, const char* hidden) const {
-  return std::string(resource) + ": " + verb + " is missing in namespace " + name_.name_space +
-         ", so " + hidden + " not shown";
+  return MissingRight(resource, verb, name_.name_space, hidden);
 }
 
 // ---- the job ----
@@ -354,29 +352,18 @@ void JobPage::OnEvents(const kube::ApiResult<std::string>& answer) {
 }
 
 void JobPage::AskWhetherExecIsAllowed() {
-  // A namespace's name needs no escape.
-  std::string review =
-      R"({"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":)"
-      R"({"resourceAttributes":{"verb":"create","resource":"pods","subresource":"exec",)"
-      R"("namespace":")";
-  review += name_.name_space + "\"}}}";
-  sources_.connection->client().Call(
-      {.method = kube::Method::kPost, .path = kube::Path(kReviews, ""), .body = std::move(review)},
-      lifetime_.Hop(sources_.loop, [this](const kube::ApiResult<std::string>& answer) {
-        const OrderedJson said = answer.ok() ? ParseOrderedJson(*answer) : OrderedJson();
-        const bool readable = said.is_object() && said.contains("status") &&
-                              said["status"].is_object() && said["status"].contains("allowed");
-        may_exec_ = readable && said["status"]["allowed"] == true;
-        if (!may_exec_) {
-          exec_note_ = Missing("pods/exec", "create", "per-rank progress and stacks are");
-        } else if (sources_.kubectl.empty()) {
-          may_exec_ = false;
-          exec_note_ = "kubectl is not in PATH, so per-rank progress and stacks are not shown";
-        }
-        Note("exec", exec_note_);
-        FollowGang();
-        Ready("rights");
-      }));
+  AskRight(*sources_.connection, {"create", "", "pods", "exec"}, name_.name_space,
+           lifetime_.Hop(sources_.loop, [this](bool allowed) {
+             may_exec_ = allowed && !sources_.kubectl.empty();
+             if (!allowed) {
+               exec_note_ = Missing("pods/exec", "create", "per-rank progress and stacks are");
+             } else if (!may_exec_) {
+               exec_note_ = "kubectl is not in PATH, so per-rank progress and stacks are not shown";
+             }
+             Note("exec", exec_note_);
+             FollowGang();
+             Ready("rights");
+           }));
 }
 
 // ---- what the page asks ----

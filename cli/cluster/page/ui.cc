@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
+#include "cli/cluster/page/fleet_page.h"
 #include "cli/cluster/page/job_page.h"
 #include "cli/ui/page_file.h"
 #include "cli/ui/page_server.h"
@@ -34,25 +35,35 @@ Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
   StopOnSignals(loop->get());
   Result<std::unique_ptr<Connection>> cluster = Connection::Open(where);
   if (!cluster.ok()) return cluster.error();
-  const Result<StoredJob> job = Jobs(cluster->get()).Get(command.name);
-  if (!job.ok()) return job.error();
+  if (!command.name.empty()) {
+    const Result<StoredJob> job = Jobs(cluster->get()).Get(command.name);
+    if (!job.ok()) return job.error();
+  }
   const Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
   if (!spawner.ok()) return spawner.error();
   const Result<std::unique_ptr<kube::Transport>> streams = (*cluster)->OpenTransport();
   if (!streams.ok()) return streams.error();
   std::unique_ptr<PageServer> server;
-  const JobPage shown({.loop = loop->get(),
-                       .spawner = spawner->get(),
-                       .connection = cluster->get(),
-                       .streams = streams->get(),
-                       .where = where,
-                       .kubectl = FindKubectl(),
-                       .notify =
-                           [&server] {
-                             if (server) server->Notify();
-                           }},
-                      {(*cluster)->name_space(), command.name});
-  server = std::make_unique<PageServer>(loop->get(), *page, shown.handlers());
+  const JobPage::Sources sources{.loop = loop->get(),
+                                 .spawner = spawner->get(),
+                                 .connection = cluster->get(),
+                                 .streams = streams->get(),
+                                 .where = where,
+                                 .kubectl = FindKubectl(),
+                                 .notify = [&server] {
+                                   if (server) server->Notify();
+                                 }};
+  std::unique_ptr<JobPage> one;
+  std::unique_ptr<FleetPage> all;
+  if (command.name.empty()) {
+    all = std::make_unique<FleetPage>(sources, where.name_space);
+    server = std::make_unique<PageServer>(
+        loop->get(), *page, [&all](const std::string& job) { return all->Find(job); });
+  } else {
+    one = std::make_unique<JobPage>(sources,
+                                    kube::ObjectName{(*cluster)->name_space(), command.name});
+    server = std::make_unique<PageServer>(loop->get(), *page, one->handlers());
+  }
   const Status served = server->ServeUntilStopped(command.port);
   if (!served.ok()) return served.error();
   return core::kExitSuccess;

@@ -1,11 +1,12 @@
 // The page of a gang. It changes nothing: it shows what its server, or its own file, holds.
 import { Component, h, render } from "preact";
 import { figures, restarts, timeline } from "./model.js";
-import { follow, saved } from "./server.js";
+import { follow, job, pageOf, saved } from "./server.js";
 import { brief, several } from "./text.js";
 import { Bindings, Events, LedgerTable, Stacks } from "./views/below.jsx";
 import { Curves } from "./views/curves.jsx";
 import { Figures, Hero, Notes } from "./views/figures.jsx";
+import { Fleet } from "./views/fleet.jsx";
 import { Grid } from "./views/grid.jsx";
 import { Log } from "./views/log.jsx";
 import { Ranks } from "./views/ranks.jsx";
@@ -56,12 +57,38 @@ class App extends Component {
       event.preventDefault();
       this.setState({ tab: "Log" }, () => document.getElementById("find").focus());
     } else if (event.key === "t") this.flip();
+    else if (this.state.view && this.state.view.fleet) return;
     else if (event.key === "g") document.querySelector("canvas").focus();
     else if (kTabs[event.key - 1]) this.setState({ tab: kTabs[event.key - 1] });
   }
 
+  renderFleet(view, lost, theme) {
+    document.title = "Jobs · Lockstep";
+    return (
+      <div>
+        <a class="skip" href="#main">
+          Skip to the content
+        </a>
+        <header>
+          <div class="bar">
+            <Mark />
+            <b>Jobs</b>
+            <span class="dim where">{view.where}</span>
+            <span class={`chip ${lost ? "late" : "on"}`} role="status">
+              <i />
+              {lost || "live"}
+            </span>
+            <Theme theme={theme} flip={() => this.flip()} />
+          </div>
+        </header>
+        <Fleet view={view} />
+      </div>
+    );
+  }
+
   render(_, { view, got, lost, chosen, tab, jump, theme }) {
     if (!view) return <Waiting lost={lost} />;
+    if (view.fleet) return this.renderFleet(view, lost, theme);
     const age = view.live ? (performance.now() - got) / 1e3 : 0;
     const shown = { ...view, now: view.now + Math.min(age, lost ? 0 : kMostAhead) };
     const figure = figures(shown);
@@ -119,22 +146,39 @@ function Header({ view, lost, age, theme, flip }) {
   return (
     <header>
       <div class="bar">
-        <svg class="mark" viewBox="0 0 22 22" aria-hidden="true">
-          {[1, 6.4, 11.8, 17.2].map((x) => (
-            <rect x={x} y="3" width="4" height="16" rx="2" fill={x > 17 ? "var(--redone)" : "var(--productive)"} />
-          ))}
-        </svg>
+        <Mark />
+        {job ? (
+          <a class="link" href={pageOf("")}>
+            All jobs
+          </a>
+        ) : null}
         <b>{name}</b>
         <span class="dim where">{`${several(machines, "machine")} × ${processes} · ${where || ""}`}</span>
         <span class={`chip ${kind}`} role="status">
           <i />
           {said}
         </span>
-        <button class="button square" onClick={flip} title="Light or dark (t)" aria-label="Light or dark">
-          {theme === "dark" ? "☀" : "☾"}
-        </button>
+        <Theme theme={theme} flip={flip} />
       </div>
     </header>
+  );
+}
+
+function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 22 22" aria-hidden="true">
+      {[1, 6.4, 11.8, 17.2].map((x) => (
+        <rect x={x} y="3" width="4" height="16" rx="2" fill={x > 17 ? "var(--redone)" : "var(--productive)"} />
+      ))}
+    </svg>
+  );
+}
+
+function Theme({ theme, flip }) {
+  return (
+    <button class="button square" onClick={flip} title="Light or dark (t)" aria-label="Light or dark">
+      {theme === "dark" ? "☀" : "☾"}
+    </button>
   );
 }
 

@@ -15,6 +15,13 @@ const kHiddenPause = 2000;
 const kLongestPause = 8000;
 
 const token = saved ? "" : takeToken();
+// Of a page of many jobs: "NAMESPACE/NAME" of the one that is shown; null: the table of all.
+export const job = new URLSearchParams(location.search).get("job");
+
+// The address of a job's page, or of the table; with the token, for a new tab.
+export function pageOf(name) {
+  return `${location.pathname}${name ? `?job=${encodeURIComponent(name)}` : ""}#${token}`;
+}
 
 // The token comes in the fragment, which browsers send to nobody. It leaves the address at once, and
 // stays in this tab for a reload.
@@ -28,8 +35,9 @@ function takeToken() {
 
 // A relative path, so that the page works below any path of a proxy.
 export async function ask(path, options = {}) {
-  const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, ...options }).catch((error) => {
-    throw error.name === "AbortError" ? error : new Error("The run has ended, or can't be reached");
+  const whose = job ? `${path.includes("?") ? "&" : "?"}job=${encodeURIComponent(job)}` : "";
+  const answer = await fetch(path + whose, { headers: { Authorization: `Bearer ${token}` }, ...options }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("lockstep has ended, or can't be reached");
   });
   if (answer.ok) return answer;
   if (answer.status === 401) throw new Error("Open the address that lockstep printed: it holds the key");

@@ -216,3 +216,60 @@ def test_deleted_job_leaves_its_last_state(here):
         view = page.wait(lambda view: not view["live"], "the end")
         assert any("was deleted" in note for note in view["notes"])
         assert json.dumps(view["machines"]["state"]) == '["Running", "Starting"]'
+
+
+# ---- all jobs ----
+
+
+def rows(view):
+    return {row["name"]: row for row in view["fleet"]}
+
+
+def test_without_a_name_the_page_has_a_row_for_each_job_and_opens_one(here):
+    here.run("submit", here.file("bert"))
+    here.set_status("bert", state="Queued", reason="waits for quota", epoch=0)
+    with ClusterPage(here.kubeconfig, "-n", here.namespace) as page:
+        view = page.view()
+        assert set(rows(view)) == {"gpt", "bert"} and view["notes"] == []
+        gpt = rows(view)["gpt"]
+        assert (gpt["state"], gpt["step"], gpt["totalSteps"], gpt["restarts"], gpt["ready"]) == (
+            "Running", 120, 1000, 1, "2/2")
+        assert rows(view)["bert"]["reason"] == "waits for quota"
+        opened = page.view(f"{here.namespace}/gpt")
+        assert opened["status"]["state"] == "Running" and len(generations(opened)) == 2
+        assert page.get("/api/view", job=f"{here.namespace}/gtp")[0] == 404
+        assert page.get("/api/view", job="../../gpt")[0] == 404
+        here.set_status("bert", state="Failed", reason="rank 1 failed")
+        here.cluster.kubectl("delete", "tj", "gpt", "-n", here.namespace, "--cascade=background")
+        page.wait(lambda view: set(rows(view)) == {"bert"}
+                  and rows(view)["bert"]["state"] == "Failed", "the change and the end")
+
+
+def test_all_jobs_are_those_of_the_namespaces_that_the_user_may_list(here, tmp_path):
+    everywhere = here.kubeconfig
+    with ClusterPage(everywhere) as page:
+        assert (here.namespace, "gpt") in {(row["namespace"], row["name"])
+                                           for row in page.view()["fleet"]}
+    act_as(here, tmp_path, JOBS)
+    config = yaml.safe_load(here.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = here.namespace
+    here.kubeconfig.write_text(yaml.safe_dump(config))
+    with ClusterPage(here.kubeconfig) as page:
+        view = page.wait(lambda view: view["fleet"], "the jobs of the own namespace")
+        assert {row["namespace"] for row in view["fleet"]} == {here.namespace}
+        assert view["notes"] == [
+            "trainingjobs: list is missing in the cluster, and so is namespaces: list; only "
+            f"namespace {here.namespace} is shown: name another with -n"]
+    names = {"name": f"namespaces-{here.namespace}"}
+    here.cluster.kubectl("create", "clusterrole", names["name"], "--verb=list", "--resource=namespaces")
+    here.cluster.kubectl("create", "clusterrolebinding", names["name"],
+                         f"--clusterrole={names['name']}",
+                         f"--serviceaccount={here.namespace}:viewer")
+    try:
+        with ClusterPage(here.kubeconfig) as page:
+            view = page.wait(lambda view: view["fleet"], "the jobs of the namespaces that it may list")
+            assert {row["namespace"] for row in view["fleet"]} == {here.namespace}
+            assert view["notes"] == []
+    finally:
+        for kind in ("clusterrole", "clusterrolebinding"):
+            here.cluster.kubectl("delete", kind, names["name"])

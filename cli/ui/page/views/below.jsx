@@ -169,43 +169,49 @@ export class Bindings extends Component {
 }
 
 function Computer({ machine, answer }) {
-  const list = (values) => (values || []).join(", ");
   return (
     <div>
       {(answer.notes || []).map((note) => (
         <p class="none">{note}</p>
       ))}
-      <div class="scroll" tabIndex="0" role="group" aria-label="Ranks and their CPUs">
-        <table class="list">
-          <thead>
-            <tr>
-              <th>rank</th>
-              <th>CPUs</th>
-              <th>memory</th>
-              <th>GPUs</th>
-              <th>NICs</th>
-              <th>why</th>
-            </tr>
-          </thead>
-          <tbody>
-            {(answer.ranks || []).map((each) => (
-              <tr key={each.rank}>
-                <td>{each.rank}</td>
-                <td>{each.cpus || "not bound"}</td>
-                <td>{each.memory}</td>
-                <td>{list(each.gpus)}</td>
-                <td>{list(each.nics)}</td>
-                <td class="wrap dim">{each.why}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      {(answer.ranks || []).length ? <Bound ranks={answer.ranks} /> : null}
       {answer.svg ? (
         <div class="picture">
           <img alt={`The computer of machine ${machine}, with its ranks`} src={`data:image/svg+xml;charset=utf-8,${encodeURIComponent(answer.svg)}`} />
         </div>
       ) : null}
+    </div>
+  );
+}
+
+function Bound({ ranks }) {
+  const list = (values) => (values || []).join(", ");
+  return (
+    <div class="scroll" tabIndex="0" role="group" aria-label="Ranks and their CPUs">
+      <table class="list">
+        <thead>
+          <tr>
+            <th>rank</th>
+            <th>CPUs</th>
+            <th>memory</th>
+            <th>GPUs</th>
+            <th>NICs</th>
+            <th>why</th>
+          </tr>
+        </thead>
+        <tbody>
+          {ranks.map((each) => (
+            <tr key={each.rank}>
+              <td>{each.rank}</td>
+              <td>{each.cpus || "not bound"}</td>
+              <td>{each.memory}</td>
+              <td>{list(each.gpus)}</td>
+              <td>{list(each.nics)}</td>
+              <td class="wrap dim">{each.why}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </div>
   );
 }

@@ -1,0 +1,225 @@
+#include "cli/cluster/page/fleet_page.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/text/json.h"
+#include "base/wall_time.h"
+#include "cli/cluster/page/rights.h"
+#include "core/text/limited_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kFormat = 1;
+constexpr size_t kMostOfReason = 256;
+constexpr kube::Resource kNamespaces{"", "v1", "namespaces"};
+constexpr const char* kQueueLabel = "kueue.x-k8s.io/queue-name";
+
+std::string QueueOf(const StoredJob& job) {
+  const auto& labels = job.job.metadata.labels;
+  const auto found = labels.find(kQueueLabel);
+  return found == labels.end() ? "" : found->second;
+}
+
+}  // namespace
+
+std::string FleetRow(const StoredJob& job, const std::string& problem) {
+  const core::JobStatus& status = job.status;
+  OrderedJson row = {{"namespace", job.meta.name_space},
+                     {"name", job.meta.name},
+                     {"created", FormatWallTime(job.meta.created)}};
+  if (!problem.empty()) {
+    row["problem"] = core::OneLine(core::FirstBytes(problem, kMostOfReason));
+    return DumpJson(row);
+  }
+  row["state"] = core::ToString(status.state);
+  row["reason"] = core::OneLine(core::FirstBytes(status.reason, kMostOfReason));
+  row["ready"] = status.ready;
+  row["machines"] = MachinesOf(job);
+  row["processes"] = job.job.spec.processes_per_machine;
+  row["restarts"] = status.restarts.total;
+  if (job.meta.deleted) row["deleted"] = true;
+  if (const std::string queue = QueueOf(job); !queue.empty()) row["queue"] = queue;
+  if (status.progress) {
+    row["step"] = status.progress->step;
+    row["totalSteps"] = status.progress->total_steps;
+  }
+  if (status.ledger) {
+    row["productive"] = status.ledger->goodput;
+    row["lostSeconds"] = status.ledger->sums.lost() / 1000;
+  }
+  return DumpJson(row);
+}
+
+FleetPage::FleetPage(JobPage::Sources sources, const std::string& only)
+    : sources_(std::move(sources)), only_(only), calm_(sources_.loop, [this] {
+        ++version_;
+        sources_.notify();
+      }) {
+  handlers_.version = [this] { return version_; };
+  handlers_.view = [this](uint64_t) { return Json(); };
+  Follow(only_);
+}
+
+const PageServer::Handlers* FleetPage::Find(const std::string& job) {
+  if (job.empty()) return &handlers_;
+  const auto found = open_.find(job);
+  if (found != open_.end()) {
+    found->second.asked = BootTime();
+    return &found->second.page->handlers();
+  }
+  if (!rows_.contains(job)) return nullptr;
+  if (open_.size() >= kMostOpen) {
+    open_.erase(
+        std::ranges::min_element(open_, {}, [](const auto& each) { return each.second.asked; }));
+  }
+  const size_t slash = job.find('/');
+  const kube::ObjectName name{job.substr(0, slash), job.substr(slash + 1)};
+  Open& opened = open_[job];
+  opened.page = std::make_unique<JobPage>(sources_, name);
+  opened.asked = BootTime();
+  return &opened.page->handlers();
+}
+
+// ---- what is there ----
+
+void FleetPage::Follow(const std::string& name_space) {
+  EventLoop* loop = sources_.loop;
+  watches_[name_space] = std::make_unique<kube::Reflector<kube::JobView>>(
+      &sources_.connection->client().transport(),
+      kube::WatchOptions{.path = kube::Path(kube::kTrainingJobs, name_space)},
+      kube::WatchHandlers<kube::JobView>{
+          .on_batch = lifetime_.Hop(loop,
+                                    [this, name_space](kube::Batch<kube::JobView> batch) {
+                                      OnBatch(name_space, std::move(batch));
+                                    }),
+          .on_problem = lifetime_.Hop(
+              loop, [this, name_space](const Error& error) { OnProblem(name_space, error); })});
+}
+
+void FleetPage::OnBatch(const std::string& name_space, kube::Batch<kube::JobView> batch) {
+  Note(name_space, "");
+  if (batch.replace) {
+    std::erase_if(rows_, [&](const auto& row) {
+      return name_space.empty() || row.first.starts_with(name_space + "/");
+    });
+  }
+  for (auto& event : batch.events) {
+    const kube::ObjectMeta meta = event.object.meta;
+    const std::string key = meta.name_space + "/" + meta.name;
+    if (event.kind == kube::EventKind::kDeleted) {
+      rows_.erase(key);
+      continue;
+    }
+    if (rows_.size() >= kMostJobs && !rows_.contains(key)) {
+      Note("many", "there are more than 2000 jobs; name a namespace with -n to see the others");
+      continue;
+    }
+    StoredJob job;
+    job.meta = meta;
+    std::string problem;
+    Result<StoredJob> read = event.unreadable ? Result<StoredJob>(Unreadable(meta))
+                                              : ReadStored(std::move(event.object));
+    if (read.ok()) {
+      job = *std::move(read);
+    } else {
+      problem = read.error().message;
+    }
+    rows_[key] = FleetRow(job, problem);
+  }
+  Changed();
+}
+
+void FleetPage::OnProblem(const std::string& name_space, const Error& error) {
+  if (error.kind != ErrorKind::kDenied) {
+    Note(name_space, "no answer from " + sources_.connection->server() + ": " + error.message +
+                         "; the page shows what was last heard");
+  } else if (name_space.empty()) {
+    watches_.clear();
+    AskNamespaces();
+  } else {
+    Note(name_space, MissingRight("trainingjobs", "list and watch", name_space, "its jobs are"));
+  }
+  Changed();
+}
+
+void FleetPage::AskNamespaces() {
+  const std::string own = sources_.connection->name_space();
+  kube::Request request;
+  request.path = kube::Path(kNamespaces, "", {}, {}, kube::Query({{"limit", "500"}}));
+  sources_.connection->client().Call(
+      std::move(request),
+      lifetime_.Hop(sources_.loop, [this, own](const kube::ApiResult<std::string>& answer) {
+        if (!answer.ok()) {
+          Note("namespaces",
+               "trainingjobs: list is missing in the cluster, and so is namespaces: list; only "
+               "namespace " +
+                   own + " is shown: name another with -n");
+          Follow(own);
+          return Changed();
+        }
+        const OrderedJson list = ParseOrderedJson(*answer);
+        if (!list.is_object() || !list.contains("items")) return;
+        for (const OrderedJson& item : list["items"]) {
+          const auto meta = item.is_object() ? item.find("metadata") : item.end();
+          if (meta == item.end() || !meta->is_object() || !meta->contains("name")) continue;
+          if ((*meta)["name"].is_string()) AskWhetherListIsAllowed((*meta)["name"]);
+        }
+        Changed();
+      }));
+}
+
+void FleetPage::AskWhetherListIsAllowed(const std::string& name_space) {
+  AskRight(*sources_.connection, {"list", "lockstep.dev", "trainingjobs", ""}, name_space,
+           lifetime_.Hop(sources_.loop, [this, name_space](bool allowed) {
+             if (!allowed) return;
+             if (watches_.size() >= kMostNamespaces) {
+               return Note("namespaces",
+                           "only the jobs of 64 namespaces are shown; name another with -n");
+             }
+             Follow(name_space);
+           }));
+}
+
+// ---- what the page asks ----
+
+void FleetPage::Note(const std::string& about, std::string sentence) {
+  std::string& note = notes_[about];
+  sentence = AsNote(sentence);
+  if (note == sentence) return;
+  note = std::move(sentence);
+  Changed();
+}
+
+void FleetPage::Changed() {
+  if (!calm_.armed()) calm_.WakeAt(BootTime() + (version_ == 0 ? Duration::zero() : kCalm));
+}
+
+std::string FleetPage::Json() const {
+  std::vector<std::string> sentences;
+  for (const auto& [about, sentence] : notes_) {
+    if (!sentence.empty()) sentences.push_back(sentence);
+  }
+  const OrderedJson head = {{"format", kFormat},
+                            {"version", version_},
+                            {"now", 0},
+                            {"heard", nullptr},
+                            {"live", true},
+                            {"at", FormatWallTime(WallNow())},
+                            {"notes", sentences},
+                            {"where", (only_.empty() ? "" : "namespace " + only_ + " of ") +
+                                          sources_.connection->server()}};
+  std::string text = DumpJson(head);
+  text.pop_back();
+  text += ",\"fleet\":[";
+  bool first = true;
+  for (const auto& [key, row] : rows_) {
+    if (!std::exchange(first, false)) text += ',';
+    text += row;
+  }
+  return text + "]}";
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,78 @@
+// FleetPage: the jobs of all namespaces that this user may list, as a table of the page, and the
+// page of each of them once somebody opens it (JobPage).
+//
+// Bounded: kMostJobs rows, kMostNamespaces watches where the cluster as a whole may not be listed,
+// and kMostOpen pages of jobs, of which the one that was asked for longest ago is closed. One
+// thread.
+#ifndef LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
+#define LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/lifetime.h"
+#include "base/wake_timer.h"
+#include "cli/cluster/jobs.h"
+#include "cli/cluster/page/job_page.h"
+#include "cli/ui/page_server.h"
+#include "operator/kube/api.h"
+#include "operator/kube/watch/watch.h"
+
+namespace lockstep::cli {
+
+// A job as the table shows it, in the form of docs/internals/page.md. `job` may be one that cannot
+// be read: then `problem` says why.
+std::string FleetRow(const StoredJob& job, const std::string& problem);
+
+class FleetPage {
+ public:
+  static constexpr size_t kMostJobs = 2000;
+  static constexpr size_t kMostNamespaces = 64;
+  static constexpr size_t kMostOpen = 16;
+  static constexpr Duration kCalm = milliseconds(500);  // between two versions
+
+  // `only`: the namespace that is shown; "": all.
+  FleetPage(JobPage::Sources sources, const std::string& only);
+  FleetPage(const FleetPage&) = delete;
+  FleetPage& operator=(const FleetPage&) = delete;
+
+  // "": the table; "NAMESPACE/NAME": the page of a job that it has.
+  const PageServer::Handlers* Find(const std::string& job);
+
+ private:
+  using Watch = std::unique_ptr<kube::Reflector<kube::JobView>>;
+  struct Open {
+    std::unique_ptr<JobPage> page;
+    Time asked{};
+  };
+
+  void Follow(const std::string& name_space);
+  void OnBatch(const std::string& name_space, kube::Batch<kube::JobView> batch);
+  void OnProblem(const std::string& name_space, const Error& error);
+  // Where the cluster as a whole may not be listed.
+  void AskNamespaces();
+  void AskWhetherListIsAllowed(const std::string& name_space);
+  void Note(const std::string& about, std::string sentence);
+  void Changed();
+  std::string Json() const;
+
+  JobPage::Sources sources_;
+  const std::string only_;
+  PageServer::Handlers handlers_;
+  uint64_t version_ = 0;
+  std::map<std::string, std::string> rows_;  // by NAMESPACE/NAME
+  std::map<std::string, std::string> notes_;
+  std::map<std::string, Open> open_;
+  WakeTimer calm_;
+  Lifetime lifetime_;
+  std::map<std::string, Watch> watches_;  // by namespace; last: their threads use the rest
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
