@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/minio/minio-go/v7"
 )
@@ -74,6 +75,12 @@ func classify(err error) *storeError {
 		return &storeError{missing, "there is no such object"}
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return &storeError{invalid, "the store refuses the credentials: " + answer.Message}
+	}
+	// The URL of a request is long, and its query helps nobody.
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		if where, bad := url.Parse(request.URL); bad == nil {
+			return &storeError{unavailable, "no answer from " + where.Host + ": " + request.Err.Error()}
+		}
 	}
 	return &storeError{unavailable, err.Error()}
 }

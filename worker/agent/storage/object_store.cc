@@ -42,7 +42,7 @@ Error ErrorOf(const Json& error) {
 }  // namespace
 
 std::string FindS3Program(const std::string& agent) {
-  const std::string beside = (std::filesystem::path(agent).parent_path() / kS3Program).string();
+  std::string beside = (std::filesystem::path(agent).parent_path() / kS3Program).string();
   if (access(beside.c_str(), X_OK) == 0) return beside;
   const char* path = std::getenv("PATH");
   auto found = FindExecutable(kS3Program, path == nullptr ? "" : path, "");

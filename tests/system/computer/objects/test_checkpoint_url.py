@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import threading
 
 import processes
 import pytest
-from faulty_http import Answer, FaultyHttp
+from faulty_http import Answer, FaultyHttp, Hold, times
 from object_store import SECRET, ObjectStore
 from run import MARK, Run
 from trainer_jobs import STEPS, job, weights, weights_alone
@@ -94,6 +95,29 @@ def test_a_job_that_ends_leaves_its_last_checkpoint_and_a_failing_store_does_not
     code, _, output = start(tmp_path / "second", store, file).finish()
     assert code == 0 and not resumed(output), output
     assert [name.rpartition("-")[2] for name in store.keys("commits")] == ["00000035.json"]
+
+
+def test_an_upload_outlives_the_generation_of_its_checkpoint(tmp_path, store):
+    file = job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint=MEMORY)
+    with FaultyHttp(store.address) as proxy:
+        released = threading.Event()
+        proxy.fault = times(1, Hold(released), "PUT", "/checkpoints/")
+        run = start(tmp_path / "first", store, file, AWS_ENDPOINT_URL=proxy.endpoint)
+
+        def uploads():
+            # A process in the middle of exec has no command.
+            return {pid for pid in processes.with_variable(MARK, run.mark) if "put-part" in processes.command(pid)}
+
+        wait_until(lambda: any(method == "PUT" and "/checkpoints/" in path for method, path in proxy.requests),
+                   "an upload", 60)
+        before = uploads()
+        os.kill(run.wait_ranks(4)[3][0], signal.SIGKILL)
+        run.wait_ranks(4, but_not_in="1-1")
+        assert before & uploads(), "the stop of the generation has ended the upload"
+        released.set()
+        code, _, output = run.finish()
+    assert code == 0 and weights(output) == weights_alone(), output
+    assert store.keys("commits")[-1].startswith("commits/1-2/"), store.keys("commits")
 
 
 def test_a_checkpoint_that_cannot_be_fetched_is_not_passed_over(tmp_path, store):

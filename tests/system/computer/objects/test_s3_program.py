@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 
@@ -281,6 +282,13 @@ def test_wrong_credentials_and_a_missing_bucket_are_named_and_no_secret_is(store
     store.url = "s3://no-such-bucket/run"
     kind, message = error(store, "state")
     assert kind == "invalid" and "no-such-bucket" in message
+
+
+def test_a_store_that_does_not_answer_is_named(store):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+    kind, message = error(store, "--endpoint", f"http://{address}", "state")
+    assert kind == "unavailable" and f"no answer from {address}: " in message and "?" not in message
 
 
 def test_credentials_are_read_from_the_files_of_a_secret(store, tmp_path):
