@@ -47,7 +47,7 @@ def _overview(pages):
     rows = []
     for name, roff in pages:
         sections = _sections(roff)
-        title = f"`{_title(sections)}`"
+        title = f"`{_text(sections['SYNOPSIS']).replace(' [OPTION]...', '')}`"
         if _page(roff):
             title = f"[{title}](options.md#{name})"
         rows.append(f"| {title} | {_cell(_sentence(sections['DESCRIPTION']))} |\n")
