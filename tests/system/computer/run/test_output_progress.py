@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,14 @@ import lockstep
 for i in range(1, 6):
     print(f"step {i * 100} loss 9.0", flush=True)
     lockstep.report(step=i, total_steps=5, loss=2.5)
+"""
+
+HANGS = """\
+import os, threading, lockstep
+for step in range(1, 6):
+    lockstep.report(step=step, total_steps=5)
+    if os.environ["LOCKSTEP_GENERATION"] == "1-1" and step == 3 + int(os.environ["RANK"]):
+        threading.Event().wait()
 """
 
 
@@ -108,3 +117,17 @@ def test_plan_shows_what_is_found_in_a_saved_output(tmp_path):
     assert json.loads(shown)["progress"]["step"] == 5
     missing = subprocess.run([*command[:-1], str(tmp_path / "none")], capture_output=True, text=True)
     assert missing.returncode == 2 and "cannot read" in missing.stderr
+
+
+def test_run_shows_where_ranks_stand_before_hang_timeout_restarts_them(tmp_path):
+    (tmp_path / "train.py").write_text(HANGS)
+    file = job(tmp_path, f"exec {sys.executable} {tmp_path}/train.py", processesPerMachine=2,
+               health={"hangTimeout": "10s"})
+    code, report, output = Run(tmp_path, file).finish(patience=100)
+    assert code == 0, output
+    suspected = re.search(r"no step since step 3 for 5 s.*a hang is suspected; (.*)", output)
+    assert suspected, output
+    assert suspected[1] == (
+        "ranks 0-1 are in <module> (train.py:5); the gang restarts at spec.health.hangTimeout")
+    assert report["lastFailure"]["cause"] == "Hang"
+    assert output.index("a hang is suspected") < output.index("made no progress for hangTimeout")
