@@ -209,7 +209,8 @@ void ObserveGang(ReconcileContext& context) {
                      });
   if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
-  if (gang->generation.exists()) next.gang_generation = gang->generation;
+  // While the next one is prepared, it is not announced, and may never be.
+  if (!gang->history.empty()) next.gang_generation = gang->history.back().generation;
   RecordHistory(context, *gang);
   RecordFailure(context, gang->last_failure, gang->generation, alone);
   ObserveProgress(context, *gang);

@@ -46,6 +46,31 @@ TEST(History, SaysWhenTheNextGenerationRanAndWhichStepsItDoesAgain) {
   EXPECT_EQ(record.lost_steps, 6);
 }
 
+TEST(History, CountsNoRestartForAGenerationThatIsOnlyPrepared) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  auto lost = Died(Generation({1, 1}, seconds(0)), seconds(20), 0);
+  lost.failure.cause = core::Cause::kMachineLost;
+  auto stopped = Died(Generation({1, 2}, seconds(21)), seconds(22), 0);
+  stopped.failure.cause = core::Cause::kStopRequested;
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kPreparing);
+  gang.generation = {1, 3};
+  gang.counters = {.generations = 2, .stops = 1};
+  gang.history = {lost, stopped};
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_EQ(scene.status().restarts, (core::RestartCounts{.total = 1, .infrastructure = 1}));
+  EXPECT_EQ(scene.status().gang_generation, (core::Generation{1, 2}));
+  core::GangStatus& again = scene.Report(CoordinatorPhase::kRunning);
+  again.generation = {1, 3};
+  again.counters = {.generations = 3, .stops = 1};
+  again.history = {lost, stopped, Generation({1, 3}, seconds(23))};
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_EQ(scene.status().restarts,
+            (core::RestartCounts{.total = 2, .infrastructure = 1, .stopped = 1}));
+}
+
 TEST(History, CountsARestartOnceItWasMadeByWhatEndedTheGenerationBefore) {
   const struct {
     core::Cause cause;
