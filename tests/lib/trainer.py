@@ -118,7 +118,8 @@ class Trainer:
 
 def newest_step(checkpoints):
     """Of what a run that did not end has left there."""
-    return max(int(each.name.rpartition("step-")[2]) for each in pathlib.Path(checkpoints).rglob("*step-*[0-9]"))
+    names = (re.search(r"step-(\d+)$", each.name) for each in pathlib.Path(checkpoints).rglob("*step-*"))
+    return max(int(name[1]) for name in names if name)
 
 
 def train(folder, *arguments, **options):

@@ -103,7 +103,7 @@ def rules():
              "cannot be divided evenly among all processes; write a multiple of numMachines x "
              "processesPerMachine x microBatchSize / (parallel.pipeline x parallel.tensor)",
              ".trainer.globalBatchSize",
-             by="'can\\'t be dealt out evenly to %d processes in micro batches of %d; write a "
+             by="'cannot be divided evenly among %d processes in micro batches of %d; write a "
                 "multiple of %d, or run it with this many processes: %s'"
                 f".format([{world}, {micro}, {share}, {worlds}])"),
         rule(f"!has(self.trainer) || {world} % {stages} == 0",

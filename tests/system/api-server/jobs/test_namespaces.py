@@ -221,7 +221,7 @@ def test_operator_of_all_namespaces_ignores_the_namespace_of_another_operator(pl
             rest.apply("gpt", "true")
             wait_pods(rest, "gpt", all_others)
             assert len(theirs.pods("before")) == len(theirs.pods("gpt")) == 2
-        wait_said(all_others, f"namespace {theirs.namespace} is not {system}/shard's any more")
+        wait_said(all_others, f"namespace {theirs.namespace} no longer belongs to {system}/shard")
         theirs.apply("after", "true")
         wait_pods(theirs, "after", all_others)
 

@@ -134,7 +134,8 @@ def test_run_names_each_unusable_node_and_the_remedy(start, tmp_path):
     output, _ = run.process.communicate(timeout=60)
     assert run.process.returncode == 1, output
     assert "node n1: Host key verification failed.; log in there once by hand" in output
-    assert "node n2: me@n2: Permission denied (publickey,password).; it must let you in" in output
+    assert "node n2: me@n2: Permission denied (publickey,password).; it must accept you without a " \
+        "password" in output
     assert "node n3: sh: 1: exec: /opt/lockstep-agent: not found; copy lockstep-agent" in output
     assert "n4" not in output
 

@@ -82,7 +82,7 @@ def test_run_says_that_a_script_runs_a_launcher_of_its_own_on_each_machine(tmp_p
     script.write_text(f"{launcher} launch train.py\n")
     run = Run(tmp_path, "-m", "2", "--launch", "PerMachine", "--", "bash", str(script))
     output = Output(run)
-    output.wait("rank 0 runs accelerate launch, which starts a training of its own", "a word of it")
+    output.wait("rank 0 runs accelerate launch, which starts a separate training", "a word of it")
     code, text = finish(run, output, tmp_path)
     assert code == 0, text
     assert text.count("rank 0 runs accelerate launch") == 1, text
