@@ -206,6 +206,12 @@ void View::LearnProgress(const core::JobProgress& progress, Time at) {
   AddPoint(known, at);
 }
 
+void View::Hear(Time now) {
+  if (!gang_known_) return;
+  ++version_;
+  heard_ = now;
+}
+
 void View::LoseGang() {
   if (!gang_known_) return;
   ++version_;

@@ -74,6 +74,8 @@ class View {
   void LearnMachines(std::string columns);
   // Of all ranks, as it was at `at`; likewise.
   void LearnProgress(const core::JobProgress& progress, Time at);
+  // Machine 0 is there, and has nothing new to say.
+  void Hear(Time now);
   // Machine 0 can't be asked any more.
   void LoseGang();
   // Since when nothing has been heard; absent: the source of the view is there.

@@ -54,10 +54,14 @@ std::string FleetRow(const StoredJob& job, const std::string& problem) {
 }
 
 FleetPage::FleetPage(JobPage::Sources sources, const std::string& only)
-    : sources_(std::move(sources)), only_(only), calm_(sources_.loop, [this] {
-        ++version_;
-        sources_.notify();
-      }) {
+    : sources_(std::move(sources)),
+      only_(only),
+      calm_(sources_.loop,
+            [this] {
+              ++version_;
+              sources_.notify();
+            }),
+      idle_(sources_.loop, [this] { CloseIdle(); }) {
   handlers_.version = [this] { return version_; };
   handlers_.view = [this](uint64_t) { return Json(); };
   Follow(only_);
@@ -80,7 +84,14 @@ const PageServer::Handlers* FleetPage::Find(const std::string& job) {
   Open& opened = open_[job];
   opened.page = std::make_unique<JobPage>(sources_, name);
   opened.asked = BootTime();
+  if (!idle_.armed()) idle_.WakeAt(opened.asked + kIdle);
   return &opened.page->handlers();
+}
+
+void FleetPage::CloseIdle() {
+  const Time now = BootTime();
+  std::erase_if(open_, [now](const auto& each) { return now - each.second.asked >= kIdle; });
+  if (!open_.empty()) idle_.WakeAt(now + kIdle / 2);
 }
 
 // ---- what is there ----

@@ -2,8 +2,8 @@
 // page of each of them once somebody opens it (JobPage).
 //
 // Bounded: kMostJobs rows, kMostNamespaces watches where the cluster as a whole may not be listed,
-// and kMostOpen pages of jobs, of which the one that was asked for longest ago is closed. One
-// thread.
+// and kMostOpen pages of jobs, of which the one that was asked for longest ago is closed; each is
+// closed kIdle after it was asked for last. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
 
@@ -34,6 +34,7 @@ class FleetPage {
   static constexpr size_t kMostJobs = 2000;
   static constexpr size_t kMostNamespaces = 64;
   static constexpr size_t kMostOpen = 16;
+  static constexpr Duration kIdle = minutes(1);
   static constexpr Duration kCalm = milliseconds(500);  // between two versions
 
   // `only`: the namespace that is shown; "": all.
@@ -59,6 +60,7 @@ class FleetPage {
   void AskWhetherListIsAllowed(const std::string& name_space);
   void Note(const std::string& about, std::string sentence);
   void Changed();
+  void CloseIdle();
   std::string Json() const;
 
   JobPage::Sources sources_;
@@ -69,6 +71,7 @@ class FleetPage {
   std::map<std::string, std::string> notes_;
   std::map<std::string, Open> open_;
   WakeTimer calm_;
+  WakeTimer idle_;
   Lifetime lifetime_;
   std::map<std::string, Watch> watches_;  // by namespace; last: their threads use the rest
 };

@@ -101,7 +101,6 @@ void GangFollower::Start() {
 void GangFollower::Read() {
   std::array<char, 65536> block;
   bool some = false;
-  // Whether it goes on.
   const auto read_one = [&](UniqueFd& fd, const auto& take) {
     if (!fd.valid()) return;
     const ssize_t got = read(fd.get(), block.data(), block.size());
@@ -119,12 +118,18 @@ void GangFollower::Read() {
   });
   if (some) silence_.WakeAt(BootTime() + kSilence);
   std::optional<std::string> newest;  // many may have come at once
+  bool beat = false;
   while (const auto line = lines_.Next()) {
+    beat = beat || line->empty();
     if (!line->empty()) newest = *line;
   }
   if (lines_.overflow()) return End("its answer has more than 2 MiB");
   const std::string uid = uid_;
-  if (newest) OnLine(*newest);
+  if (newest) {
+    OnLine(*newest);
+  } else if (beat) {
+    handlers_.on_beat();
+  }
   if (uid != uid_ || !process_) return;
   if (process_->stdout_fd.valid() || process_->stderr_fd.valid()) return;
   End(words_.empty() ? "kubectl exec has ended" : words_);

@@ -36,6 +36,7 @@ class GangFollower {
 
   struct Handlers {
     std::function<void(const core::GangStatus&, Time born)> on_gang;
+    std::function<void()> on_beat;  // it is as it was
     std::function<void(const std::string& why)> on_lost;
   };
 

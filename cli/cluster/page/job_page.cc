@@ -88,6 +88,11 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
                    ShowGenerations();
                    Changed();
                  },
+             .on_beat =
+                 [this] {
+                   view_->Hear(BootTime());
+                   Changed();
+                 },
              .on_lost =
                  [this](const std::string& why) {
                    Note("exec",
@@ -169,7 +174,9 @@ std::string JobPage::Missing(const char* resource, const char* verb, const char*
 // ---- the job ----
 
 void JobPage::MakeView(const StoredJob& job) {
-  const uint64_t version = view_ ? view_->version() + 1 : 1;
+  // Above all versions of earlier views of this job, so that a page that has one gets all of this.
+  const auto milliseconds_now = static_cast<uint64_t>(BootTime() / milliseconds(1));
+  const uint64_t version = std::max(view_ ? view_->version() + 1 : 1, milliseconds_now);
   clock_.Saw(NewestIn(job.status), BootTime());
   history_ = {};
   told_ = {};

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -17,7 +18,9 @@ namespace {
 
 constexpr size_t kMaxAnswer = size_t{32} << 20;
 constexpr Duration kPatience = seconds(12);
-constexpr useconds_t kPause = 300'000;  // between two questions of who follows
+// Between two questions of who follows; longer behind a long answer, which crosses a network.
+constexpr Duration kPause = milliseconds(300);
+constexpr Duration kPauseAByte = microseconds(4);
 
 // What is asked may be run by another user than the ranks', who can put a link or a pipe there, or
 // answer in the agent's place.
@@ -54,7 +57,7 @@ Result<GangNews> AskForGang(const std::string& run_dir, uint64_t after) {
                      answer.contains("file") && answer["file"].is_string();
   if (!known) return NoAnswer(answer);
   GangNews news{answer["version"].get<uint64_t>(), {}};
-  if (answer["file"] == "") return news;
+  if (answer["file"].get_ref<const std::string&>().empty()) return news;
   Result<std::string> text = ReadAnswer(GangFile(run_dir));
   if (!text.ok()) return text.error();
   news.text = *std::move(text);
@@ -75,7 +78,9 @@ Status PrintGang(const std::string& run_dir, bool follow) {
       said = now;
     }
     if (!follow || now >= until) return {};
-    usleep(kPause);
+    const Duration pause =
+        std::clamp<Duration>(kPauseAByte * static_cast<int64_t>(news->text.size()), kPause, kBeat);
+    usleep(static_cast<useconds_t>(pause / microseconds(1)));
   }
 }
 

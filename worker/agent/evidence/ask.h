@@ -29,8 +29,9 @@ struct GangNews {
 // waits up to 12 s.
 Result<GangNews> AskForGang(const std::string& run_dir, uint64_t after);
 
-// Prints it, and with `follow` each change of it for kFollow, with a blank line every kBeat without
-// one, so that a reader that is gone is noticed. Returns when the reader is gone.
+// Prints it, and with `follow` each change of it, at most 256 KiB a second, for kFollow, with a
+// blank line every kBeat without one, so that a reader that is gone is noticed. Returns when the
+// reader is gone.
 inline constexpr Duration kFollow = minutes(10);
 inline constexpr Duration kBeat = seconds(2);
 Status PrintGang(const std::string& run_dir, bool follow);

@@ -39,6 +39,7 @@ class GangFollowerTest : public LoopTest {
         GangFollower::Handlers{
             .on_gang = [this](const core::GangStatus& gang,
                               Time) { versions_.push_back(gang.version); },
+            .on_beat = [this] { ++beats_; },
             .on_lost = [this](const std::string& why) { lost_.push_back(why); }});
   }
   static std::vector<std::string> Sh(const std::string& script) {
@@ -48,6 +49,7 @@ class GangFollowerTest : public LoopTest {
   std::unique_ptr<Spawner> spawner_;
   std::vector<uint64_t> versions_;
   std::vector<std::string> lost_;
+  int beats_ = 0;
 };
 
 TEST_F(GangFollowerTest, TakesEachLineAndSaysWhyTheProgramEnded) {
@@ -67,6 +69,13 @@ TEST_F(GangFollowerTest, FollowsAnotherPodInPlaceOfTheFirst) {
   EXPECT_TRUE(RunUntil([&] { return versions_.size() == 2; }));
   EXPECT_EQ(versions_.back(), 4U);
   EXPECT_TRUE(lost_.empty());
+}
+
+TEST_F(GangFollowerTest, ABlankLineSaysThatTheAgentIsThere) {
+  const auto follower = Make();
+  follower->Follow("a", Sh("echo; exec sleep 1000"));
+  EXPECT_TRUE(RunUntil([&] { return beats_ == 1; }));
+  EXPECT_TRUE(versions_.empty());
 }
 
 TEST_F(GangFollowerTest, AnAnswerThatNoAgentGivesIsNamed) {

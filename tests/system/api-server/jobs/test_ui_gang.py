@@ -1,8 +1,10 @@
 """`kubectl lockstep ui` of a gang that runs, with the real operator and agents: its ranks' progress
 and stacks, which the page asks the agents for by `kubectl exec`."""
 
+import json
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -54,6 +56,10 @@ def test_page_shows_each_ranks_progress_each_part_of_a_restart_and_stacks(jobs, 
                          and len(view["ranks"]["rank"]) == 4, "progress of four ranks")
         assert view["machines"]["state"] == ["Running", "Running"] and "notes" not in view
         assert view["heard"] is not None and view["heard"] <= view["now"]
+        code, said = ask_agent(tmp_path, "gpt-0")
+        assert code == 0 and json.loads(said)["gang"]["coordinator"] and json.loads(said)["age"] > 0
+        code, said = ask_agent(tmp_path, "gpt-1")
+        assert code != 0 and "only machine 0's agent knows the gang" in said
         stacks = page.ask("/api/stacks?rank=3")
         assert [rank["rank"] for rank in stacks["ranks"]] == [3] and not stacks["problems"], stacks
         pid = next(int(entry) for entry in os.listdir("/proc") if entry.isdigit()
@@ -71,6 +77,14 @@ def test_page_shows_each_ranks_progress_each_part_of_a_restart_and_stacks(jobs, 
         assert "the agent" not in " ".join(view.get("notes", []))
         gate.touch()
         page.wait(lambda view: view["status"]["state"] == "Succeeded" and not view["live"], "the end")
+
+
+def ask_agent(folder, pod):
+    """(exit code, output) of one question to the agent of that pod."""
+    done = subprocess.run([binary("lockstep-agent"), "--status", folder / pod / "run"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                          check=False)
+    return done.returncode, done.stdout
 
 
 def rank_of(pid, script):
