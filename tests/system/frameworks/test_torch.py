@@ -1,4 +1,4 @@
-"""Programs of FSDP2, the Hugging Face Trainer, DeepSpeed, Lightning, Horovod and one with Megatron-LM's
+"""Programs of FSDP2, the Hugging Face Trainer, TRL, DeepSpeed, Lightning, Horovod and one with Megatron-LM's
 groups, as the examples have them, one of megatron-core, and torchrun: PyTorch's own processes find each
 other, and go on where a killed one left off."""
 
@@ -12,6 +12,7 @@ import processes
 import pytest
 from run import MARK, Run
 from run_output import Output
+from safetensors.torch import load_file
 from waiting import wait_until
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
@@ -94,23 +95,38 @@ def test_job_names_killed_rank_and_ends_with_same_weights(
     assert weights(run.folder) == weights(whole.folder), output
 
 
-def test_hugging_face_example_resumes_from_its_commit_with_same_model(python_with, example):
+@pytest.mark.parametrize("file", ["hf-finetune.yaml", "trl-sft.yaml"])
+def test_hugging_face_example_resumes_from_its_commit_with_same_model_but_for_last_bits(file, python_with, example):
     python, arguments = python_with("torch"), ["--steps=60", "--save-steps=10", "--output=FOLDER/weights"]
-    whole = example(python, "hf-finetune.yaml", "whole", *arguments)
+    whole = example(python, file, "whole", *arguments)
     code, report, output = whole.finish(400)
     assert code == 0, output
     assert "training from step 0" in output and "trained to step 60" in output
     assert report["progress"]["step"] == 60
 
-    run = example(python, "hf-finetune.yaml", "killed", *arguments)
+    run = example(python, file, "killed", *arguments)
     kill_after_a_checkpoint(run, 2)
     code, report, output = run.finish(400)
     assert code == 0, output
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
     assert len(report["generations"]) == 2, output
     assert re.search(rf"training from {re.escape(str(run.folder))}/checkpoints/\S+\.checkpoint-\d+", output), output
-    model = "model.safetensors"
-    assert weights(run.folder)[model] == weights(whole.folder)[model], output
+    one, other = (load_file(folder / "weights/model.safetensors") for folder in (whole.folder, run.folder))
+    assert one.keys() == other.keys()
+    # The last ten steps change them by 7e-4, and another order of sums by 3e-7.
+    assert max((one[name] - other[name]).abs().max() for name in one) < 1e-5, output
+
+
+def test_trl_example_trains_a_model_of_a_folder_with_its_tokenizer(python_with, example):
+    python, arguments = python_with("torch"), ["--steps=2", "--output=FOLDER/weights"]
+    first = example(python, "trl-sft.yaml", "first", *arguments)
+    code, _, output = first.finish(400)
+    assert code == 0, output
+    second = example(python, "trl-sft.yaml", "second", *arguments, f"--model={first.folder / 'weights'}")
+    code, _, output = second.finish(400)
+    assert code == 0, output
+    assert weights(second.folder)["tokenizer.json"] == weights(first.folder)["tokenizer.json"]
+    assert weights(second.folder)["model.safetensors"] != weights(first.folder)["model.safetensors"]
 
 
 @pytest.mark.parametrize("sharding", ["fsdp", "zero1", "zero2"])
