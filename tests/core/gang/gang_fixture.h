@@ -64,6 +64,7 @@ class GangFixture : public ::testing::Test {
     config.alone = gangs_ ? std::vector<uint32_t>() : alone_;
     config.names = names_;
     config.memory = config.memory_copies = memory_;
+    config.object_store = object_store_;
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
     config.preflight = preflight_;
@@ -306,6 +307,7 @@ class GangFixture : public ::testing::Test {
   std::vector<Machine> machines_;
   std::vector<Generation> prepared_;
   bool memory_ = false;
+  bool object_store_ = false;
   std::optional<PreflightLimits> preflight_;
   bool ports_ = false;
   bool one_computer_ = false;

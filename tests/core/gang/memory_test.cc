@@ -546,7 +546,48 @@ TEST_F(MemoryTest, AnAgentThatIsLeavingIsNotWaitedForAndWhoeverHasACopyWrites) {
   EXPECT_EQ(persisted_.size(), 1U) << log_;
 }
 
+TEST_F(MemoryTest, WhatTheObjectStoreIsAheadOfIsFetchedBeforeAnyRankStarts) {
+  checkpoint_path_ = "/ckpt";
+  object_store_ = true;
+  Begin(2);
+  CommitAll("step-10");
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000002.step-15";
+  machines_[1].hold_fetch = true;
+  Kill(1, 2, SIGKILL);
+  EXPECT_EQ(machines_[0].spawns.size(), 1U) << "machine 1 has no part yet";
+  const Fetch fetch = machines_[1].fetches.back();
+  EXPECT_EQ(fetch.part, (MemoryPart{{{1, 1}, 2}, 1, "step-15"}));
+  EXPECT_EQ(fetch.address, "");
+  Do(1, machines_[1].member->OnPartHeld(now_, fetch.part));
+  Settle();
+  ASSERT_EQ(machines_[0].spawns.size(), 2U);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 2}));
+  EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 2}));
+}
+
+TEST_F(MemoryTest, AnObjectStoreThatFailsDelaysTheNextGenerationAndIsNamed) {
+  checkpoint_path_ = "/ckpt";
+  object_store_ = true;
+  Begin(2);
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000002.step-15";
+  machines_[1].hold_fetch = true;
+  Kill(1, 2, SIGKILL);
+  for (int i = 0; i < 3; ++i) {
+    Do(1, machines_[1].member->OnFetchFailed(now_, machines_[1].fetches.back().part, "it is down"));
+    Settle();
+  }
+  EXPECT_EQ(machines_[0].spawns.size(), 1U);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kBackoff);
+  EXPECT_NE(coordinator_->Reason().find("it is down"), std::string::npos) << coordinator_->Reason();
+  machines_[1].hold_fetch = false;
+  Advance(minutes(1));
+  ASSERT_EQ(machines_[0].spawns.size(), 2U);
+  EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 2}));
+}
+
 TEST(CheckpointIdOf, ReadsWhatThePathOfACommitNames) {
+  EXPECT_EQ(CheckpointNameOf("/ckpt/checkpoints/2-4/000009.step-1.5"), "step-1.5");
+  EXPECT_EQ(CheckpointNameOf("/models/start.1"), "");
   EXPECT_EQ(CheckpointIdOf("/ckpt/checkpoints/2-4/000009.step-1100"), (CheckpointId{{2, 4}, 9}));
   EXPECT_FALSE(CheckpointIdOf("/models/start").exists());
   EXPECT_FALSE(CheckpointIdOf("").exists());
