@@ -74,18 +74,23 @@ void Invariants::OnMemoryCommit(core::CheckpointId id) {
 // What a generation begins from in memory was committed in its line, and is ahead of the folder.
 void Invariants::CheckMemory(Run& run, const Run* before) {
   const core::CheckpointId folder = world_.volume().OriginOf(run.resume);
-  const bool in_line = before != nullptr && before->commits.contains(run.memory);
+  const core::CheckpointId memory = world_.volume().OriginOf(run.memory);
+  const bool in_line = before != nullptr && before->commits.contains(memory);
+  if (world_.shape().object_store && !run.resume.empty() && !run.memory.exists()) {
+    Violate("StoredIsFetched", "generation " + run.generation.ToString() +
+                                   " begins from nothing, yet the object store has " + run.resume);
+  }
   if (run.memory.exists() && !in_line) {
     Violate("MemoryInLine", "generation " + run.generation.ToString() + " begins from " +
                                 InMemory(run.memory) + ", which is not of its line");
   }
-  if (run.memory.exists() && run.memory < folder) {
+  if (run.memory.exists() && memory < folder) {
     Violate("NewestOfMemoryAndFolder", "generation " + run.generation.ToString() + " begins from " +
                                            InMemory(run.memory) + ", yet the folder has " +
                                            run.resume);
   }
   if (before == nullptr) return;
-  const core::CheckpointId from = run.memory.exists() ? run.memory : folder;
+  const core::CheckpointId from = run.memory.exists() ? memory : folder;
   for (const core::CheckpointId& id : before->commits) {
     if (id <= from) run.commits.insert(id);
   }

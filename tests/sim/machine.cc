@@ -68,6 +68,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.attempts = spec.attempts;
   config.memory = config.memory_copies = world.shape().memory_every > 0;
   if (world.shape().persists) config.checkpoint_path = "/ckpt";
+  config.object_store = world.shape().object_store && !world.Mutated("StoreIsPassedOver");
   config.persist_every = world.shape().persist_every;
   config.ports = world.shape().ports;
   config.elastic = world.shape().elastic;

@@ -151,6 +151,7 @@ class Machine {
   void Do(core::SetLease& action);
   void Do(core::AnswerCommit& action);
   void Do(core::FetchPart& action);
+  void FetchStored(const core::MemoryPart& part);
   void Do(core::DropParts& action);
   void Do(core::PersistPart& action);
   void Do(core::FinishPersisting& action);

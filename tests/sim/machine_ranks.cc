@@ -374,7 +374,19 @@ bool Machine::Serves(const core::MemoryPart& part) const {
   return alive_ && !stopped_ && HasPart(part);
 }
 
+// It may fail as often as it likes: a checkpoint there is never passed over.
+void Machine::FetchStored(const core::MemoryPart& part) {
+  const Duration takes =
+      world_.volume().Latency() + world_.random().Between(milliseconds(1), milliseconds(60));
+  world_.queue().After(takes, [this, part] {
+    const bool there = world_.volume().Recall(part.id);
+    if (there && !world_.random().Chance(20)) return Hold(part, Duration::zero());
+    InAgent([this, part] { Do(member_.OnFetchFailed(Local(), part, "the store is down")); });
+  });
+}
+
 void Machine::Do(core::FetchPart& action) {
+  if (action.fetch.address.empty()) return FetchStored(action.fetch.part);
   const Duration takes = world_.random().Between(milliseconds(1), milliseconds(60));
   world_.queue().After(takes, [this, fetch = action.fetch] {
     const auto from = static_cast<Node>(std::stoul(fetch.address));

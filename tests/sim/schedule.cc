@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <limits>
 #include <sstream>
 
 #include "tests/sim/random.h"
@@ -407,6 +408,8 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
     shape.memory_every = 1 + static_cast<int64_t>(seed / 3 % 3);
     shape.persists = seed / 9 % 2 == 0;
     if (shape.persists) shape.persist_every = milliseconds(700) * (seed / 18 % 3);
+    shape.object_store = shape.persists && seed / 54 % 2 == 1;
+    if (shape.object_store) shape.commit_every = std::numeric_limits<int64_t>::max();
   }
   shape.machine0_decides = seed % 4 == 1;  // likewise
   shape.ports = seed % 5 == 3;

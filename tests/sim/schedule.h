@@ -94,6 +94,7 @@ struct Shape {
   int64_t memory_every = 0;  // commits in memory; 0: none
   bool persists = false;     // those go to the volume, at the end at least
   Duration persist_every{};
+  bool object_store = false;  // the volume is one: ranks cannot read it, and commit in memory alone
   int max_restarts = 3;
   bool machine0_decides =
       false;               // successPolicy: Machine0; most others serve until they are stopped

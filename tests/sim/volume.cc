@@ -8,6 +8,14 @@
 
 namespace lockstep::sim {
 
+namespace {
+
+std::string PathOf(core::CheckpointId id) {
+  return id.generation.ToString() + "/" + std::to_string(id.number);
+}
+
+}  // namespace
+
 void Volume::Slow(Duration most, Duration duration) {
   slow_ = most;
   slow_until_ = world_.now() + duration;
@@ -93,12 +101,12 @@ std::string Volume::Place(const core::FinishPersisting& action) {
     return entry.generation == to.generation && entry.number == to.number;
   });
   if (exists) return "it exists";
-  const std::string path = to.generation.ToString() + "/" + std::to_string(to.number);
+  const std::string path = PathOf(to);
   world_.Log("volume: checkpoint ", path, " is complete, of ", InMemory(action.id));
   unfinished_.erase(found);
   checkpoints_.push_back({to.generation, to.number, path});
   steps_[path] = StepOf(InMemory(action.id));
-  origins_[path] = action.id;
+  origins_[path] = OriginOf(action.id);
   world_.invariants().OnComplete(to, path, steps_[path]);
   world_.invariants().OnWritten(to, action.id, parts);
   return "";
@@ -107,6 +115,19 @@ std::string Volume::Place(const core::FinishPersisting& action) {
 core::CheckpointId Volume::OriginOf(const std::string& path) const {
   const auto it = origins_.find(path);
   return it == origins_.end() ? core::CheckpointIdOf(path) : it->second;
+}
+
+core::CheckpointId Volume::OriginOf(core::CheckpointId id) const {
+  const auto it = origins_.find(PathOf(id));
+  return it == origins_.end() ? id : it->second;
+}
+
+bool Volume::Recall(core::CheckpointId id) {
+  const auto step = steps_.find(PathOf(id));
+  if (step == steps_.end()) return false;
+  world_.Log("volume: checkpoint ", PathOf(id), " is fetched");
+  Remember(InMemory(id), step->second);
+  return true;
 }
 
 std::string Volume::Newest() const {

@@ -40,11 +40,15 @@ class Volume {
   void Finish(const core::FinishPersisting& action, std::function<void(std::string)> done);
   // The commit whose state the checkpoint of this path is.
   core::CheckpointId OriginOf(const std::string& path) const;
+  // The same for one that came back to memory from there.
+  core::CheckpointId OriginOf(core::CheckpointId id) const;
   // What the next generation would resume from.
   std::string Newest() const;
 
   // A checkpoint in memory is on no volume, yet has a step.
   void Remember(const std::string& path, int64_t step) { steps_[path] = step; }
+  // From here on the commit is in memory, too. False: it is not on the volume.
+  bool Recall(core::CheckpointId id);
   // The step that training goes on from; 0 for "".
   int64_t StepOf(const std::string& path) const;
   core::Generation Highest() const;

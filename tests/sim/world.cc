@@ -269,9 +269,9 @@ Schedule Shrink(const Schedule& schedule) {
 }
 
 std::vector<std::string> Mutants() {
-  std::vector<std::string> mutants = {"ReaderIgnoresLine",      "NoGuard",
-                                      "PredecessorAssumedDead", "NoCompareAndSwap",
-                                      "LeadsOnOldCaches",       "OneBucketForAll"};
+  std::vector<std::string> mutants = {
+      "ReaderIgnoresLine", "NoGuard",         "PredecessorAssumedDead", "NoCompareAndSwap",
+      "LeadsOnOldCaches",  "OneBucketForAll", "StoreIsPassedOver"};
   for (std::string name : NamesOf(core::Rule{})) {
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
