@@ -197,7 +197,7 @@ NOT_TRIED = {
     "write a port from 1 to 65535, or --ui": "the tests of the run's page give ports",
     "is not a time of RFC 3339; write it as in": "no field of a spec is a time",
     "Raise the memory limit, or use smaller batches": "the batches are the program's",
-    "Use it if a job hangs or is slow.": "it tells a coding agent when to ask",
+    "or use another --checkpoint-url": "a run that meets it needs an object store",
 }
 
 
