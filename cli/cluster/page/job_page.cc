@@ -297,7 +297,7 @@ void JobPage::FollowGang() {
 void JobPage::OnPodsProblem(const Error& error) {
   if (error.kind == ErrorKind::kDenied) {
     Note("pods", Missing("pods", "list", "logs and stacks are"));
-  } else {
+  } else if (!pods_known_) {  // later, the watch of the job says that nothing answers
     Note("pods", "the pods of this job can't be listed: " + error.message);
   }
   Ready("pods");

@@ -244,6 +244,30 @@ TEST_F(PageServerTest, ALargeViewIsCompressedAndOneThatCannotBeSentIsAnError) {
   EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 503 "));
 }
 
+TEST_F(PageServerTest, APageOfOneRunHasNoOtherJobs) {
+  EXPECT_THAT(AskWithToken("/api/view?job=team-a/gpt"), HasSubstr(" 404 "));
+}
+
+TEST_F(PageServerTest, ARequestIsAnsweredByTheJobThatItNamesOnceSomethingIsKnown) {
+  uint64_t version = 0;
+  PageServer::Handlers job;
+  job.version = [&version] { return version; };
+  job.view = [](uint64_t) { return "{\"job\":\"gpt\"}"; };
+  server_ = std::make_unique<PageServer>(
+      loop(), PageFile{html_, "default-src 'none'"},
+      [&job](const std::string& name) { return name == "team-a/gpt" ? &job : nullptr; });
+  ASSERT_TRUE(server_->Listen(0).ok());
+  EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 404 "));
+  EXPECT_THAT(AskWithToken("/api/view?job=team-b%2Fgpt"), HasSubstr(" 404 "));
+  const auto answer = Open(Line("/api/view?job=team-a%2Fgpt") + Authorization() + "\r\n");
+  Settle();
+  EXPECT_FALSE(answer->ended());
+  version = 1;
+  server_->Notify();
+  EXPECT_TRUE(RunUntil([&] { return answer->ended(); }));
+  EXPECT_THAT(answer->text(), HasSubstr("{\"job\":\"gpt\"}"));
+}
+
 TEST_F(PageServerTest, APortThatIsTakenIsAnErrorThatNamesIt) {
   PageServer second(loop(), PageFile{html_, ""}, PageServer::Handlers{});
   const Status status = second.Listen(server_->port());

@@ -274,5 +274,62 @@ TEST_F(ViewTest, TheStragglerIsNamedWithItsReason) {
             OrderedJson::parse(R"({"machine":1,"cost":0.25,"steps":30,"because":"hot"})"));
 }
 
+core::JobProgress Stored(int64_t step) {
+  core::JobProgress progress;
+  progress.step = step;
+  progress.total_steps = 1000;
+  progress.metrics = {{.name = "loss", .value = "2.5"}, {.name = "mfu", .value = "much"}};
+  return progress;
+}
+
+TEST_F(ViewTest, TheStatusHasMachinesAndProgressWhileMachine0IsSilent) {
+  view_.LearnMachines(R"({"state":["Running","Lost"]})");
+  view_.LearnProgress(Stored(5), kBegan + seconds(10));
+  OrderedJson view = Sent(0);
+  EXPECT_EQ(view["machines"]["state"], OrderedJson({"Running", "Lost"}));
+  EXPECT_EQ(view["series"]["step"], OrderedJson({5}));
+  EXPECT_EQ(view["series"]["loss"], OrderedJson({2.5}));
+  EXPECT_FALSE(view["series"].contains("mfu"));  // it is no number
+  EXPECT_TRUE(view["heard"].is_null());
+
+  Learn(Gang(7), seconds(20));
+  view_.LearnProgress(Stored(6), kBegan + seconds(21));
+  view = Sent(0);
+  EXPECT_EQ(view["machines"]["state"], OrderedJson({"Running", "Running"}));
+  EXPECT_EQ(view["series"]["step"], OrderedJson({5, 7}));
+  EXPECT_EQ(view["heard"], 20.0);
+  const uint64_t known = view_.version();
+  view_.Hear(kBegan + seconds(25));
+  EXPECT_GT(view_.version(), known);
+  EXPECT_EQ(Sent(known)["heard"], 25.0);
+
+  view_.LoseGang();
+  view = Sent(known);
+  EXPECT_TRUE(view["gang"].is_null() && view["heard"].is_null());
+  EXPECT_EQ(view["machines"]["state"], OrderedJson({"Running", "Lost"}));
+  EXPECT_EQ(view["ranks"], OrderedJson::object());
+}
+
+TEST_F(ViewTest, NotesAndSilenceComeAndGo) {
+  const uint64_t first = view_.version();
+  view_.SetNotes({});
+  EXPECT_EQ(view_.version(), first);
+  view_.SetNotes({"pods: list is missing"});
+  view_.SetSilent(kBegan + seconds(3));
+  EXPECT_EQ(Sent(first)["notes"], OrderedJson({"pods: list is missing"}));
+  EXPECT_EQ(Sent(first)["heard"], 3.0);
+  const uint64_t second = view_.version();
+  view_.SetNotes({});
+  view_.SetSilent(std::nullopt);
+  EXPECT_EQ(Sent(second)["notes"], OrderedJson::array());
+  EXPECT_TRUE(Sent(second)["heard"].is_null());
+}
+
+TEST(ViewVersionTest, AViewInPlaceOfAnotherIsSentWhole) {
+  History history;
+  View view(Job(), &history, kBegan, {}, 500);
+  EXPECT_TRUE(ParseOrderedJson(view.Json(499, kBegan)).contains("job"));
+}
+
 }  // namespace
 }  // namespace lockstep::cli::view_test
