@@ -146,18 +146,20 @@ func (s *store) put(ctx context.Context, key string, text []byte, exclusively bo
 // that was lost makes the client repeat the request, which then finds its own object: the same
 // content is success, so a caller to whom that matters puts something unique into it.
 func (s *store) create(ctx context.Context, key string, text []byte) error {
-	err := s.put(ctx, key, text, true)
-	if !isKind(err, conflict) {
+	return s.retry(ctx, func() error {
+		err := s.put(ctx, key, text, true)
+		if !isKind(err, conflict) {
+			return err
+		}
+		there, err := s.get(ctx, key)
+		if isKind(err, missing) {
+			return failf(unavailable, "%s is there, and cannot be read yet", key)
+		}
+		if err == nil && !bytes.Equal(there, text) {
+			return failf(conflict, "%s exists already", key)
+		}
 		return err
-	}
-	there, getErr := s.get(ctx, key)
-	if getErr != nil {
-		return getErr
-	}
-	if !bytes.Equal(there, text) {
-		return failf(conflict, "%s exists already", key)
-	}
-	return nil
+	})
 }
 
 func (s *store) get(ctx context.Context, key string) ([]byte, error) {
@@ -258,7 +260,15 @@ func (s *store) upload(ctx context.Context, key, path string, size int64, sum st
 
 // same is nil if the object has this content, by the metadata that upload gave it.
 func (s *store) same(ctx context.Context, key string, size int64, sum string) error {
-	info, err := s.core.Client.StatObject(ctx, s.bucket, s.key(key), minio.StatObjectOptions{})
+	var info minio.ObjectInfo
+	err := s.retry(ctx, func() error {
+		var err error
+		info, err = s.core.Client.StatObject(ctx, s.bucket, s.key(key), minio.StatObjectOptions{})
+		if isKind(err, missing) {
+			return failf(unavailable, "it is there, and cannot be read yet")
+		}
+		return err
+	})
 	if err != nil {
 		return about(key, err)
 	}

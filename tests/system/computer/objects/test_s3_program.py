@@ -254,6 +254,14 @@ def test_a_lost_answer_to_a_winner_is_success_and_another_winner_is_not(store):
         assert kind == "conflict"
 
 
+def test_a_record_that_cannot_be_read_yet_is_not_taken_for_missing(store):
+    well(store, "begin", "--generation", "1-1", "--job", "job")
+    with FaultyHttp(store.address) as proxy:
+        proxy.fault = times(2, Answer(404, "NoSuchKey"), "GET", "/generations/1-1")
+        kind, _ = error(store, "begin", "--generation", "1-1", "--job", "job", endpoint=proxy.endpoint)
+    assert kind == "conflict"
+
+
 def test_a_store_that_ignores_conditions_is_refused(store):
     with FaultyHttp(store.address) as proxy:
         proxy.fault = lambda method, *_: Answer(200) if method == "PUT" else None
