@@ -157,11 +157,11 @@ class Watched:
     def lose_machine(self):
         """The operator replaces machine 1 by one with the job's own agent."""
         pods, programs = self.jobs.pods(self.name), self.programs()
+        generation = self.jobs.status(self.name)["gangGeneration"]
         [name] = [pod for pod in pods if pod.startswith(f"{self.name}-1")]
         self.jobs.kubelet.process(name).kill()
         wait_until(lambda: (now := self.jobs.pods(self.name)) != pods and len(now) == 2, "the new machine", PATIENCE, 0.1)
-        self.jobs.wait(self.name, lambda status: status.get("state") == "Running" and status.get("ready") == "2/2",
-                       "both machines")
+        self.wait_generation(following(generation))
         assert self.programs() == programs
 
     def finish(self):
