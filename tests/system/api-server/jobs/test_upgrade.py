@@ -25,6 +25,8 @@ pytestmark = pytest.mark.slow
 
 PATIENCE = 120.0
 SYSTEM, OPERATOR = "lockstep-system", "lockstep-operator"
+JOB = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "accepted"},
+       "spec": {"image": "example.com/test:1", "command": ["true"]}}
 # Without nodes no pod of an operator runs: its process runs here, as its Deployment asks for it.
 cluster = cluster_fixture("module")
 
@@ -72,6 +74,13 @@ class Installation:
         before = self._holder()
         self._start(build, [each for each in container["args"] if not each.startswith("--health-address")])
         wait_until(lambda: self._holder() not in ("", before), "the operator to lead", PATIENCE, 0.1)
+        # The API server takes a CRD and its rules into use at different times, and refuses jobs between them.
+        wait_until(self._accepts_jobs, "CRD and rules of one version", PATIENCE, 0.1)
+
+    def _accepts_jobs(self):
+        """Five times in a row: the first answers may come from the rules of before."""
+        return all(self._cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(JOB),
+                                         check=False).returncode == 0 for _ in range(5))
 
     def _start(self, build, arguments):
         with open(self._folder / "operator.log", "ab") as log:
@@ -128,11 +137,13 @@ class Watched:
     def __init__(self, jobs, name, folder):
         self.jobs, self.name, self._gate = jobs, name, folder / f"{name}.gate"
         jobs.apply(name, f'while [ ! -e "{self._gate}" ]; do sleep 0.05; done', failurePolicy={"maxRestarts": 5})
-        self.wait_generation("1-1")
+        self.wait_running(epoch=1, restarts=0)
 
-    def wait_generation(self, generation):
-        self.jobs.wait(self.name, lambda status: status.get("gangGeneration") == generation
-                       and status.get("state") == "Running" and status.get("ready") == "2/2", f"{self.name} {generation}")
+    def wait_running(self, epoch, restarts, after=None):
+        """Another generation than `after` runs, and its restart is counted: the parts may come one by one."""
+        self.jobs.wait(self.name, lambda status: status.get("state") == "Running" and status.get("ready") == "2/2"
+                       and status["epoch"] == epoch and status["gangGeneration"] != after
+                       and status["restarts"]["total"] == restarts, f"{self.name} in epoch {epoch}")
 
     def as_it_is(self):
         """Its pods, the processes of its agents and its place in time."""
@@ -147,31 +158,25 @@ class Watched:
 
     def kill_rank(self):
         """The gang restarts in place, and the operator reports it."""
-        pods, agents, _ = self.as_it_is()
-        generation = self.jobs.status(self.name)["gangGeneration"]
+        pods, agents, (_, epoch, generation, restarts) = self.as_it_is()
         rank = int(subprocess.check_output(["pgrep", "-f", "-n", f"^sh -c .*{self._gate}"]))
         os.kill(rank, signal.SIGKILL)
-        self.wait_generation(following(generation))
+        self.wait_running(epoch, restarts["total"] + 1, generation)
         assert self.as_it_is()[:2] == (pods, agents)
 
     def lose_machine(self):
         """The operator replaces machine 1 by one with the job's own agent."""
-        pods, programs = self.jobs.pods(self.name), self.programs()
-        generation = self.jobs.status(self.name)["gangGeneration"]
+        pods, _, (_, epoch, generation, restarts) = self.as_it_is()
+        programs = self.programs()
         [name] = [pod for pod in pods if pod.startswith(f"{self.name}-1")]
         self.jobs.kubelet.process(name).kill()
         wait_until(lambda: (now := self.jobs.pods(self.name)) != pods and len(now) == 2, "the new machine", PATIENCE, 0.1)
-        self.wait_generation(following(generation))
+        self.wait_running(epoch + 1, restarts["total"] + 1, generation)
         assert self.programs() == programs
 
     def finish(self):
         self._gate.touch()
         self.jobs.wait_state(self.name, "Succeeded")
-
-
-def following(generation):
-    epoch, _, number = generation.partition("-")
-    return f"{epoch}-{int(number) + 1}"
 
 
 def test_jobs_run_on_through_an_upgrade_and_back(builds, installation, jobs, tmp_path):
