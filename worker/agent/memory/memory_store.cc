@@ -90,10 +90,18 @@ std::string MemoryStore::Room(uint64_t size, uint64_t times) const {
          (times > 1 ? " here, and as much for a copy of another machine's part" : "");
 }
 
-void MemoryStore::Remove(std::string path) {
+// Moved aside at once, because the path may be written again before its files are gone.
+void MemoryStore::Remove(const std::string& path) {
+  const std::string old = folder_ + "/old-" + std::to_string(++removed_);
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+  std::error_code kept;
+  fs::rename(path, old, kept);
+  // A move may find no room.
+  if (kept) return RemoveTree(path);
   files_->Run(
-      [path = std::move(path)] {
-        RemoveTree(path);
+      [old] {
+        RemoveTree(old);
         return true;
       },
       [](bool) {});
@@ -102,15 +110,11 @@ void MemoryStore::Remove(std::string path) {
 // ---- commits ----
 
 void MemoryStore::BeginGeneration() {
-  const std::string old = folder_ + "/old-" + std::to_string(++era_);
+  ++era_;
+  // The next generation never finds what an earlier one wrote.
+  Remove(writing_);
   std::error_code ignored;
-  fs::create_directories(folder_, ignored);
-  std::error_code kept;
-  fs::rename(writing_, old, kept);
-  // The next generation never finds what an earlier one wrote, even if the move finds no room.
-  if (kept) RemoveTree(writing_);
   fs::create_directories(writing_, ignored);
-  Remove(old);
 }
 
 void MemoryStore::Take(uint64_t commit, const std::string& name,

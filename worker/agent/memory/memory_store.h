@@ -88,7 +88,7 @@ class MemoryStore {
   void FetchStored(const core::MemoryPart& part);
   void OnFetched(const core::MemoryPart& part, Result<Manifest> manifest);
   void OnHashed(const core::MemoryPart& part, const Result<Manifest>& manifest);
-  void Remove(std::string path);
+  void Remove(const std::string& path);
 
   EventLoop* loop_;
   const TlsPskContext* tls_;
@@ -109,6 +109,7 @@ class MemoryStore {
   std::set<core::MemoryPart> hashing_;           // granted, and its hashes not yet known
   std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder, or hashed
   uint64_t era_ = 0;
+  uint64_t removed_ = 0;  // names what was moved aside
   Lifetime lifetime_;
 };
 
