@@ -197,6 +197,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
       set(type, false, "Finished", "the job has ended");
     }
   }
+  core::Trim(status);  // the machines' states have changed, and with them the order
 }
 
 bool Conclude(ReconcileContext& context) {
