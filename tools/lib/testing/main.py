@@ -176,8 +176,9 @@ class Selection:
         found = [*(each for each in (programs / "bin").iterdir()
                    if not each.name.endswith(("_test", "_fuzz"))),
                  *(programs / "fake_nccl").glob("lib*")]
+        # kubectl-lockstep is a link to lockstep, and no target of ninja's.
         return {each.name for each in found
-                if graph.affected(str(each.relative_to(programs)), self._changed)}
+                if graph.affected(str(each.resolve().relative_to(programs)), self._changed)}
 
 
 def changes(base):
