@@ -38,6 +38,12 @@ def test_a_source_affects_the_programs_that_are_compiled_from_it(graph):
     assert shipped(graph, "docs/reference/cli.md") == set()
 
 
+def test_a_source_affects_the_links_to_its_program(graph):
+    affected = graph.shipped(["cli/commands/ui.cc"])
+    assert {"lockstep", "kubectl-lockstep"} <= affected
+    assert "lockstep-operator" not in affected
+
+
 def test_a_source_affects_the_unit_tests_that_are_compiled_from_it(graph):
     programs = {name: f"bin/{name}_test" for name in ("base", "core", "operator", "sim", "agent")}
     affected = changed.programs_affected(ROOT, graph, programs, ["operator/policy/decide.cc"])

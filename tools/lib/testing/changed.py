@@ -96,6 +96,15 @@ class BuildGraph:
     def affected(self, program, changed):
         return bool(self.sources(program) & set(changed))
 
+    def shipped(self, changed):
+        """Names of the affected programs and libraries that Python tests start."""
+        found = [*(each for each in (self._build / "bin").iterdir()
+                   if not each.name.endswith(("_test", "_fuzz"))),
+                 *(self._build / "fake_nccl").glob("lib*")]
+        # kubectl-lockstep is a link to lockstep, and no target of ninja's.
+        return {each.name for each in found
+                if self.affected(str(each.resolve().relative_to(self._build.resolve())), changed)}
+
     @functools.cached_property
     def _compiled_from(self):
         """Object -> files of the tree, as the compilers wrote them down."""

@@ -162,7 +162,7 @@ class Selection:
             if isinstance(names, dict):
                 affected = programs_affected(ROOT, graph, names, self._changed)
             else:
-                affected = self._python.affected(names, self._changed, self._shipped(graph, programs))
+                affected = self._python.affected(names, self._changed, graph.shipped(self._changed))
             left_out = sorted(set(names) - set(affected))
             say(f"{runner.suite}: {len(affected)} of {len(names)} can be affected"
                 + (f"; left out: {' '.join(left_out)}" if left_out else ""))
@@ -170,15 +170,6 @@ class Selection:
                 runner.only(affected)
                 kept.append(runner)
         return kept
-
-    def _shipped(self, graph, programs):
-        """Names of the affected programs that Python tests start."""
-        found = [*(each for each in (programs / "bin").iterdir()
-                   if not each.name.endswith(("_test", "_fuzz"))),
-                 *(programs / "fake_nccl").glob("lib*")]
-        # kubectl-lockstep is a link to lockstep, and no target of ninja's.
-        return {each.name for each in found
-                if graph.affected(str(each.resolve().relative_to(programs)), self._changed)}
 
 
 def changes(base):
