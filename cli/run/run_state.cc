@@ -95,7 +95,7 @@ Generations FindGenerations(const std::string& folder, const std::string& job_ui
   return found;
 }
 
-// What lockstep-s3 says of them.
+// The generations in the object store, as lockstep-s3 reports them.
 Result<Generations> AskForGenerations(const std::string& program, const std::string& url,
                                       const std::string& job_uid) {
   Result<Answer> answer = Error::Unavailable("no answer");

@@ -1,5 +1,5 @@
-// Commits: what processes of a generation ask to commit, on disk or in memory, until the gang's
-// answer. Pure.
+// Commits: requests of a generation's processes to commit, on disk or in memory, until the gang
+// answers them. Pure.
 #ifndef LOCKSTEP_CORE_GANG_COMMITS_H_
 #define LOCKSTEP_CORE_GANG_COMMITS_H_
 

@@ -120,7 +120,7 @@ bool FolderWriter::WriteNewest(Time now) {
   // Of an earlier generation it is what this one began from: before all its commits.
   to.to = {on_volume_, id.generation == on_volume_ ? id.number : 0};
   if (!Holds(Rule::kWritesAsItsOwnCommit)) to.to = id;
-  // Each machine writes its own part, and whoever has a copy that of a machine that is gone.
+  // Each machine writes its own part. A machine with a copy also writes the part of a lost machine.
   std::map<uint32_t, uint32_t> writer_of;
   for (const Roster::Slot& slot : roster_) writer_of[slot.machine] = slot.machine;
   for (const FetchPlan& plan : OwnPartsMissing(held, id)) writer_of[plan.machine] = plan.from;

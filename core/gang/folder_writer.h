@@ -1,6 +1,6 @@
-// FolderWriter: the way of checkpoints from the machines' memory to the checkpoint folder. Each
-// machine writes its part, or the part of a machine that is gone; once all have, the checkpoint
-// gets its final name. The coordinator owns it. Pure.
+// FolderWriter: moves checkpoints from the machines' memory to the checkpoint folder. Each machine
+// writes its part, or the part of a lost machine. The checkpoint then gets its final name. The
+// coordinator owns it. Pure.
 #ifndef LOCKSTEP_CORE_GANG_FOLDER_WRITER_H_
 #define LOCKSTEP_CORE_GANG_FOLDER_WRITER_H_
 
@@ -42,7 +42,7 @@ class FolderWriter {
   void OnPersisted(uint32_t machine, const Persisted& persisted);
   // The final name: `error` says why there is none.
   void OnNamed(CheckpointId to, const std::string& error);
-  // What a machine was asked to write may have been lost with its last connection.
+  // Repeats the request to a machine, because its last connection may have lost it.
   void AskAgain(const Roster::Slot& slot);
 
   // ---- steps ----
@@ -53,15 +53,15 @@ class FolderWriter {
   void CheckWriters(Time now);
   // While a generation runs: writes the newest, every so often.
   void WriteNowAndThen(Time now);
-  // Before the gang is no more: whether it must wait for what was just granted, or is being
-  // written. What is not written is said.
+  // Before the gang ends: whether it must wait for the checkpoint that was just granted, or that is
+  // being written. Logs the checkpoint that stays unwritten.
   bool WriteLast(Time now, Generation generation);
   void SayWhatIsUnwritten();
 
   // ---- state ----
   // The newest checkpoint that the next generation finds in the folder, as it was committed.
   CheckpointId in_folder() const { return in_folder_; }
-  // The checkpoint in memory that a gang which is no more has not written, and why; "": none.
+  // The checkpoint in memory that an ended gang has not written, and why; "": none.
   const std::string& unwritten() const { return unwritten_; }
   // The name of the one that is being written; "": none.
   std::string writing() const { return writing_ ? writing_->to.name : ""; }

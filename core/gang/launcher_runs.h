@@ -1,5 +1,5 @@
-// LauncherRuns: what a launcher on machine 0 (mpirun) has the agents of other machines run, and
-// whether its world was as large as the job. The coordinator owns it. Pure.
+// LauncherRuns: the commands that a launcher on machine 0 (mpirun) starts through the agents of
+// other machines, and whether its world was as large as the job. The coordinator owns it. Pure.
 #ifndef LOCKSTEP_CORE_GANG_LAUNCHER_RUNS_H_
 #define LOCKSTEP_CORE_GANG_LAUNCHER_RUNS_H_
 
@@ -25,7 +25,7 @@ class LauncherRuns {
   // `live`: the generation that `run` names is at work.
   void OnRun(const Roster::Slot& from, const Run& run, bool live);
   void OnRan(uint32_t machine, const Ran& ran);
-  // What was asked of this machine, and may have been lost with its last connection.
+  // Repeats the requests to this machine, because its last connection may have lost them.
   void AskAgain(const Roster::Slot& slot);
   // The launcher started a world of `size` ranks; the job has `wanted`.
   void OnWorld(int64_t size, int64_t wanted);

@@ -1,6 +1,6 @@
-// MemoryCopies: which machine holds which part of checkpoints in memory, who gets a part from whom,
-// and what may be dropped. The coordinator owns it; it reads the roster and marks there what a
-// machine was asked to get. Pure.
+// MemoryCopies: which machine holds which part of checkpoints in memory, which machine fetches a
+// part from which, and which parts may be dropped. The coordinator owns it. It reads the roster and
+// marks there which part a machine was asked to fetch. Pure.
 #ifndef LOCKSTEP_CORE_GANG_MEMORY_COPIES_H_
 #define LOCKSTEP_CORE_GANG_MEMORY_COPIES_H_
 
@@ -36,7 +36,7 @@ class MemoryCopies {
   // As its parts have it; "": nobody holds one.
   std::string NameOf(CheckpointId id) const;
 
-  // ---- what members say ----
+  // ---- reports of members ----
   void OnHeld(Roster::Slot& slot, const Memory& memory);
   // `preparing`: the next generation waits for the part.
   void OnFetchFailed(Roster::Slot& slot, const FetchFailed& failed, bool preparing);
@@ -53,9 +53,8 @@ class MemoryCopies {
   // A newer checkpoint than `from` of which parts are lost, and with which machines; "": none.
   std::string LostSince(CheckpointId from) const;
   void Begin();
-  // While a generation runs: copies of one checkpoint are finished before those of the next begin,
-  // and what is older than the last that is whole everywhere is dropped. True: the newest has all
-  // its copies.
+  // While a generation runs: finishes the copies of one checkpoint before those of the next begin,
+  // and drops parts older than the last complete checkpoint. True: the newest has all its copies.
   bool Step();
 
  private:

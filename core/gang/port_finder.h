@@ -1,6 +1,6 @@
-// PortFinder: a port for each process of a generation, free on its machine, and every machine's
-// address: for frameworks whose processes are told of all the others before they start
-// (TensorFlow). Machine 0 finds ports in a row; the other machines say whether theirs are free. The
+// PortFinder: finds a free port on its machine for each process of a generation, and every
+// machine's address. TensorFlow needs it: its processes get the addresses of all others at their
+// start. Machine 0 finds ports in a row, and the other machines report whether theirs are free. The
 // coordinator owns it. Pure.
 #ifndef LOCKSTEP_CORE_GANG_PORT_FINDER_H_
 #define LOCKSTEP_CORE_GANG_PORT_FINDER_H_
@@ -35,12 +35,12 @@ class PortFinder {
   PortFinder(Config config, const Roster& roster, Outbox& outbox)
       : config_(config), roster_(roster), outbox_(outbox) {}
 
-  // Whether `generation` has its ports, or wants none; else they are looked for.
+  // Whether `generation` has its ports, or needs none. False: the search for them goes on.
   bool Have(Generation generation);
   // Why the generation can't have ports; "": nothing speaks against it.
   std::string OnFound(const FoundPorts& found);
   std::string OnTried(uint32_t machine, const PortsTried& tried);
-  // What a machine was asked may have been lost with its last connection.
+  // Repeats the request to a machine, because its last connection may have lost it.
   void AskAgain(const Roster::Slot& slot);
   void Forget() { search_.reset(); }
 

@@ -98,8 +98,8 @@ class JobPage {
   DocumentClock clock_;
   std::optional<StoredJob> job_;
   Time job_heard_{};
-  History history_;  // what the status and machine 0 tell
-  History told_;     // what machine 0 tells
+  History history_;  // from the status and machine 0
+  History told_;     // from machine 0
   std::unique_ptr<View> view_;
   std::set<std::string> awaited_ = {"events", "pods", "rights"};
   std::map<std::string, std::string> notes_;  // by what they are about

@@ -1,4 +1,4 @@
-// What a TrainingJob's status tells of its gang, in the form of the page's view (cli/ui/view.h).
+// The gang of a TrainingJob as its status has it, in the form of the page's view (cli/ui/view.h).
 // Pure.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_STORED_GANG_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_STORED_GANG_H_

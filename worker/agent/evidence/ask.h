@@ -1,6 +1,6 @@
 // The other side of `{"evidence": true}` and `{"gang": true}`: asks a running agent, by the socket
-// in its run folder, what its ranks are at, and how the gang is. Its folder is shut to other users;
-// whoever can ask could trace the ranks.
+// in its run folder, what its ranks are at, and how the gang is. Its folder is shut to other users:
+// a user who can ask could also trace the ranks.
 #ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_ASK_H_
 #define LOCKSTEP_WORKER_AGENT_EVIDENCE_ASK_H_
 

@@ -76,7 +76,7 @@ Status SyncFolder(const fs::path& folder) {
   return {};
 }
 
-// Exclusive: whoever creates it owns the number.
+// Exclusive: the agent that creates the file owns the number.
 Status CreateExclusively(const fs::path& path, const std::string& text) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid() && errno == EEXIST) return Error::Conflict(path.string() + " exists already");
