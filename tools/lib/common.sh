@@ -31,20 +31,33 @@ usage_error() {
 }
 
 # configure PRESET: prepares build/PRESET, quietly unless that fails.
-configure() {
-  local log=$root/build/$1/configure.log
+configure() { alone_in "$1" _configure "$1" || exit; }
+
+# build PRESET [TARGET...]
+build() { alone_in "$1" _build "$@"; }
+
+# alone_in PRESET FUNCTION...: waits for whoever else configures or builds build/PRESET. Suites run
+# beside each other, and ninja fails while CMake writes the file that ninja reads.
+alone_in() {
   mkdir -p "$root/build/$1"
+  (
+    flock 7
+    "${@:2}" 7>&-
+  ) 7>"$root/build/$1/lock"
+}
+
+_configure() {
+  local log=$root/build/$1/configure.log
   (cd "$root" && cmake --preset "$1") >"$log" 2>&1 || {
     cat "$log" >&2
     die "CMake could not configure preset $1; tools/deps installs what it needs"
   }
 }
 
-# build PRESET [TARGET...]
-build() {
+_build() {
   local preset=$1
   shift
-  configure "$preset"
+  _configure "$preset"
   cmake --build "$root/build/$preset" ${1:+--target "$@"} >&2
 }
 

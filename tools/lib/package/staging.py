@@ -75,10 +75,11 @@ def stage_all(options):
 
 
 def build(architecture, programs):
-    preset = PRESETS[architecture]
-    subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", ROOT / "build" / preset, "--target", *programs], cwd=ROOT, check=True,
-                   stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", 'source "$1"; build "${@:2}"', "package",
+         ROOT / "tools/lib/common.sh", PRESETS[architecture], *programs], capture_output=True, text=True)
+    if done.returncode:
+        raise PackageError(f"the build failed:\n{done.stderr[-4000:]}")
 
 
 def stage(architecture, compile_first=True):

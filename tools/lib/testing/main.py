@@ -19,6 +19,7 @@ from changed import (
     programs_affected,
 )
 from closing import closing, slowest
+from cost import Meter, table
 from fuzzing import Fuzzers
 from googletest import GoogleTests
 from outcome import Outcome
@@ -82,8 +83,18 @@ def shell(command, *arguments):
          str(ROOT / "tools/lib/common.sh"), command, *arguments]).returncode == 0
 
 
-def build(suite, preset):
-    return shell("build", PRESETS.get(suite, preset), *TARGETS.get(suite, []))
+_built = set()
+
+
+def build(preset, *targets):
+    """Whether a preset's targets, or all of it, are built. Once a run: nothing changes meanwhile."""
+    if (preset, *targets) not in _built and shell("build", preset, *targets):
+        _built.add((preset, *targets))
+    return (preset, *targets) in _built
+
+
+def build_for(suite, preset):
+    return build(PRESETS.get(suite, preset), *TARGETS.get(suite, []))
 
 
 def runners(suite, preset, whole):
@@ -142,7 +153,7 @@ def prepare(suites, preset):
     if set(suites) - set(PRESETS):
         if not (ROOT / "build" / preset).exists():
             say("building Lockstep and its tests, once: about 10 minutes on 2 cores")
-        shell("build", preset)
+        build(preset)
     if deps.wait():
         sys.exit(deps.returncode)
 
@@ -191,27 +202,26 @@ def outcome_of(runner):
         return Outcome.broken(runner.suite, f"the runner failed: {error!r}")
 
 
-def cores_time():
-    """CPU-seconds of this machine since its start: of all that ran at normal priority, and of all that
-    ran at a lower one."""
-    user, nice, system, *_ = map(int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:])
-    second = os.sysconf("SC_CLK_TCK")
-    return (user + system) / second, nice / second
+def tests(suite, preset, whole, selection):
+    """Pairs of runner and Outcome."""
+    chosen = runners(suite, preset, whole)
+    if selection:
+        chosen = selection.narrow(chosen, ROOT / "build" / PRESETS.get(suite, preset))
+    return [(each, outcome_of(each)) for each in chosen]
 
 
 def timed(suite, preset, whole, selection):
-    """Pairs of runner and Outcome. Prints how long the suite is about to take and how it went."""
+    """(pairs of runner and Outcome, Costs of the build and of the tests). Prints how long the suite is
+    about to take and how it went."""
     times = CACHE / "times" / suite
     usual = times.read_text().strip() if times.exists() else USUAL.get(suite)
     say(f"suite {suite}" + (f", about {usual} s" if usual else ""))
-    started = time.monotonic()
-    if build(suite, preset):
-        chosen = runners(suite, preset, whole)
-        if selection:
-            chosen = selection.narrow(chosen, ROOT / "build" / PRESETS.get(suite, preset))
-        run = [(each, outcome_of(each)) for each in chosen]
-    else:
-        run = [(None, Outcome.broken(suite, "the build failed"))]
+    started, costs = time.monotonic(), []
+    with Meter(f"{suite}: build", costs):
+        built = build_for(suite, preset)
+    with Meter(f"{suite}: tests", costs):
+        run = tests(suite, preset, whole, selection) if built else [
+            (None, Outcome.broken(suite, "the build failed"))]
     seconds = round(time.monotonic() - started)
     passed, failed = (sum(count) for count in zip(
         (0, 0), *((each.passed, len(each.failed)) for _, each in run)))
@@ -219,7 +229,7 @@ def timed(suite, preset, whole, selection):
     if not selection and not failed:
         times.parent.mkdir(parents=True, exist_ok=True)
         times.write_text(f"{seconds}\n")
-    return run
+    return run, costs
 
 
 def parse():
@@ -243,28 +253,36 @@ def parse():
 def main():
     given = parse()
     suites = ALL if "all" in given.suites else given.suites or DEFAULT
-    prepare(suites, given.preset)
+    total = []
+    with Meter("tools/deps and the build", total):
+        prepare(suites, given.preset)
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     selection = changes(given.changed) if given.changed is not None else None
-    started, before = time.monotonic(), cores_time()
     front, behind = lanes(suites)
 
     def all_of(suites):
-        return [pair for suite in suites for pair in timed(suite, given.preset, given.whole, selection)]
+        run, costs = [], []
+        for suite in suites:
+            pairs, cost = timed(suite, given.preset, given.whole, selection)
+            run += pairs
+            costs += cost
+        return run, costs
 
-    with Beside(lambda: all_of(behind), RESULTS / "beside.log") as beside:
-        run = all_of(front)
+    with Meter("all suites", total), Beside(lambda: all_of(behind), RESULTS / "beside.log") as beside:
+        run, costs = all_of(front)
         try:
-            run += beside.result()
+            more, beside_costs = beside.result()
+            run += more
         except RuntimeError as error:
+            beside_costs = []
             run.append((None, Outcome.broken(" ".join(behind), str(error))))
-    seconds = time.monotonic() - started
-    normal, idle = (now - then for now, then in zip(cores_time(), before))
-    say(f"all suites took {seconds:.0f} s; {CORES} cores worked {normal:.0f} s for them, {idle:.0f} s for "
-        "what runs beside")
+    lines = table([*total, *costs, *beside_costs])
+    (RESULTS / "costs.txt").write_text("\n".join(lines) + "\n")
     flaky = rerun(run, RESULTS, say)
     outcomes = [outcome for _, outcome in run]
+    for line in lines:
+        print(line)
     for line in slowest(outcomes, given.slowest):
         print(line)
     lines, passed = closing(outcomes, flaky)
