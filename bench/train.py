@@ -3,7 +3,7 @@
 
     tools/bench train
     tools/bench train -- --torch PYTHON        a Python with the torch to compare with
-    tools/bench train -- --figures speed scaling --svg scaling.svg
+    tools/bench train -- --figures speed scaling
 
 Runs of both alternate, so that neighbours disturb both alike. Every rank has one thread.
 """
@@ -165,7 +165,6 @@ def parameters(output):
 
 
 def scaling(arguments):
-    rows = []
     for model in arguments.models:
         for overlap in ("on", "off"):
             rates = {1: [], 2: [], 4: []}
@@ -177,44 +176,9 @@ def scaling(arguments):
                 rate = statistics.median(found)
                 # More ranks than cores take turns: the best there is is what the cores can do.
                 fair = min(world, os.cpu_count())
-                rows.append((model, overlap, world, rate / one / world, rate / one / fair))
                 emit("train", "scaling", model=model, overlap=overlap, ranks=world,
                      unit="tokens/s", rate=round(rate), efficiency=round(rate / one / world, 3),
                      efficiencyPerCore=round(rate / one / fair, 3))
-    if arguments.svg:
-        Path(arguments.svg).write_text(picture(rows))
-
-
-def picture(rows):
-    """Scaling efficiency per core as bars: an SVG."""
-    height, bar, gap = 180, 26, 10
-    parts, x = [], 50
-    for model in MODELS:
-        left = x
-        for name, overlap, world, _, efficiency in rows:
-            if name != model:
-                continue
-            size = min(efficiency, 1.15) * height
-            colour = "#2f6db5" if overlap == "on" else "#b9c7d8"
-            parts.append(
-                f'<rect x="{x}" y="{230 - size:.0f}" width="{bar}" height="{size:.0f}" '
-                f'fill="{colour}"/><text x="{x + bar / 2}" y="{224 - size:.0f}">'
-                f'{efficiency * 100:.0f}%</text><text x="{x + bar / 2}" y="246">{world}</text>')
-            x += bar + gap
-        parts.append(f'<text x="{(left + x) / 2}" y="266">{model}, ranks</text>')
-        x += 40
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="290" '
-            'font-family="sans-serif" font-size="11" text-anchor="middle">'
-            f'<rect width="{x}" height="290" fill="white"/>'
-            f'<line x1="40" y1="{230 - height}" x2="{x - 30}" y2="{230 - height}" '
-            'stroke="#999" stroke-dasharray="4"/>'
-            f'<text x="{x / 2}" y="16" font-size="13">Tokens a second per core in use, '
-            'against one rank</text>'
-            + "".join(parts) +
-            f'<rect x="{x / 2 - 110}" y="274" width="10" height="10" fill="#2f6db5"/>'
-            f'<text x="{x / 2 - 60}" y="283">overlap on</text>'
-            f'<rect x="{x / 2 + 10}" y="274" width="10" height="10" fill="#b9c7d8"/>'
-            f'<text x="{x / 2 + 60}" y="283">overlap off</text></svg>\n')
 
 
 def checkpoint(arguments):
@@ -299,7 +263,6 @@ def main():
     parser.add_argument("--torch", type=Path, default=find_torch(), help="a Python that has torch")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--svg", help="where to draw the scaling")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false",
                         default="avx512_bf16" in Path("/proc/cpuinfo").read_text())
     arguments = parser.parse_args()
