@@ -7,6 +7,10 @@ import sys
 import pytest
 from paths import ROOT
 
+sys.path.insert(0, str(ROOT / "tools/lib"))
+
+import tidy as tidy_module
+
 TIDY = ROOT / "tools/lib/tidy.py"
 CLEAN = '#include "base/a.h"\n\nint Twice(int number) { return 2 * Number(number); }\n'
 MOVED = (
@@ -43,6 +47,41 @@ def test_tidy_rechecks_clean_file_when_included_header_changes(tree):
     assert tidy(tree, *files) == (0, [], "clang-tidy: 0 files looked at, 2 unchanged, 0 not built here, 0 bad")
     (tree / "base/a.h").write_text("inline int Number(int number) { return number + 1; }\n")
     assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 not built here, 0 bad")
+
+
+def keys(monkeypatch, folder, *files):
+    """What tidy.py knows each file by: as long as it stays the same, the file is not looked at again."""
+    monkeypatch.chdir(folder)
+    tidy_module.read.cache_clear()
+    return [tidy_module.key(file) for file in files]
+
+
+def test_comments_header_guards_and_folders_do_not_change_what_a_file_is_known_by(tmp_path, monkeypatch):
+    (tmp_path / "base/text").mkdir(parents=True)
+    number = "inline int Number(int number) { return number; }"
+    for guard, folder, comment in (("BASE_A_H_", "base", "// What it is.\n"), ("BASE_TEXT_A_H_", "base/text", "")):
+        (tmp_path / folder / "a.h").write_text(
+            f"{comment}#ifndef LOCKSTEP_{guard}\n#define LOCKSTEP_{guard}\n\n{number}  {comment}\n"
+            f"#endif  // LOCKSTEP_{guard}\n")
+        (tmp_path / folder / "a.cc").write_text(CLEAN.replace("base/", folder + "/"))
+    before = keys(monkeypatch, tmp_path, "base/a.h", "base/a.cc")
+    assert keys(monkeypatch, tmp_path, "base/text/a.h", "base/text/a.cc") == before
+    (tmp_path / "base/text/a.h").write_text(number.replace("number;", "-number;"))
+    header, source = keys(monkeypatch, tmp_path, "base/text/a.h", "base/text/a.cc")
+    assert header != before[0] and source != before[1]
+
+
+@pytest.mark.parametrize("before, after", [
+    ("int* p = 0;  // NOLINT", "int* p = 0;"),
+    ('const char* url = "http://a";', 'const char* url = "http://b";'),
+    ("int big = 1'000;  // it's", "int big = 2'000;  // it's"),
+    ("char quote = '\"'; int a;  // \"", "char quote = '\"'; int b;  // \""),
+    ('const char* raw = R"(// a)";', 'const char* raw = R"(// b)";'),
+    ("int b = f(/*a=*/1);", "int b = f(/*b=*/1);"),
+])
+def test_code_strings_and_comments_that_checks_read_change_what_a_file_is_known_by(before, after):
+    assert tidy_module.essence(before) != tidy_module.essence(after)
+    assert tidy_module.essence(f"// a word\n\n{before}\n") == tidy_module.essence(before)
 
 
 def test_tidy_reports_line_and_check_of_unfixed_finding_on_every_run(tree):
