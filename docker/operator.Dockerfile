@@ -8,9 +8,8 @@ FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
 WORKDIR /src
-COPY tools/deps tools/deps
 COPY tools/lib tools/lib
-RUN tools/deps --build
+RUN tools/lib/build-deps
 
 FROM toolchain AS build
 COPY . .

@@ -8,7 +8,7 @@ from paths import ROOT
 
 
 def test_two_calls_at_once_install_a_python_once(tmp_path):
-    for name in ("tools/deps", "tools/lib/common.sh"):
+    for name in ("tools/deps", "tools/lib/common.sh", "tools/lib/packages.sh"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     wanted = tmp_path / "tools/lib/package/requirements.txt"
