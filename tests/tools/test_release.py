@@ -1,5 +1,6 @@
 """tools/release: its checks on small trees, and SHA256SUMS with its signature."""
 
+import ast
 import datetime
 import os
 import re
@@ -11,14 +12,16 @@ import types
 import pytest
 from paths import ROOT
 
-sys.path[:0] = [str(ROOT / f"tools/lib{folder}") for folder in ("/release", "/package", "")]
+sys.path[:0] = [str(ROOT / f"tools/lib{folder}") for folder in ("/release", "/package", "/testing", "")]
 
 import checks
 import provenance
 import steps
 import sums
+import tested
 import version
 from checks import Stop
+from outcome import Outcome
 
 CHANGELOG = "# Changelog\n\n## 0.2.0 (unreleased)\n\n### Added\n\n- A thing.\n\n## 0.1.0 (2026-01-01)\n\n- Old.\n"
 
@@ -31,7 +34,7 @@ def tree(tmp_path):
                  *{name for name, _, _ in version.found()}):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    for name in ("release", "package"):
+    for name in ("release", "package", "testing"):
         shutil.copytree(ROOT / "tools/lib" / name, root / "tools/lib" / name,
                         ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / ".gitignore", root)
@@ -57,8 +60,9 @@ def git(root, *arguments):
     subprocess.run(["git", *arguments], cwd=root, check=True, env=environment)
 
 
-def release(root, *arguments):
-    return subprocess.run([root / "tools/release", *map(str, arguments)], capture_output=True, text=True)
+def release(root, *arguments, **variables):
+    return subprocess.run([root / "tools/release", *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, **variables})
 
 
 def test_checks_pass_on_a_tree_that_is_ready(tree, key):
@@ -125,7 +129,60 @@ def test_checks_need_the_public_half_of_the_key_only(tree, key, tmp_path):
 def test_machine_without_buildah_is_refused(tree, monkeypatch):
     monkeypatch.setattr(steps.shutil, "which", lambda name: None)
     with pytest.raises(Stop, match="run tools/deps --images"):
+        steps.machine(steps.Release("0.2.0", root=tree, here=True))
+
+
+def test_fresh_debian_needs_root(tree, monkeypatch):
+    monkeypatch.setattr(steps.os, "geteuid", lambda: 1000)
+    with pytest.raises(Stop, match="run this as root or, on a new Debian 12, with --here"):
         steps.machine(steps.Release("0.2.0", root=tree))
+
+
+def test_step_that_builds_before_there_is_a_fresh_debian_is_refused(tree):
+    assert release(tree, "0.2.0", "--only", "tree").returncode == 0
+    done = release(tree, "0.2.0", "--only", "build")
+    assert done.returncode == 1 and "run the step `machine` first, or give --here" in done.stderr
+
+
+def test_programs_are_built_in_the_fresh_debian_with_the_folders_that_it_needs(tree, tmp_path):
+    script = tree / "tools/lib/debian-tree"
+    script.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    script.chmod(0o755)
+    made = steps.Release("0.2.0", tmp_path / "dist", root=tree)
+    made.debian.mkdir(parents=True)
+    words = made.ask_build("dpkg-query", "-W").splitlines()
+    bound = [words[i + 1] for i, word in enumerate(words) if word == "--bind"]
+    assert bound[:2] == [str(made.work), str(made.dist)]
+    assert words[-5:] == ["/", str(made.debian), "env", "dpkg-query", "-W"]
+    assert str(made.debian) not in bound and not made.debian.is_relative_to(made.work)
+
+
+def test_commit_whose_tests_have_no_record_is_refused_with_their_names(tree, tmp_path):
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    done = release(tree, "0.2.0", "--only", "passed", **cache)
+    assert done.returncode == 1
+    assert "tools/test unit integration slow faults e2e cpprestsdk asan fuzz tsan arm64" in done.stderr
+    tested.write(tested.commit_of(tree), [*steps.SUITES, "arm64"],
+                 [Outcome(suite, passed=3) for suite in (*steps.SUITES, "arm64")], tmp_path / "lockstep/tested")
+    done = release(tree, "0.2.0", "--only", "passed", **cache)
+    assert done.returncode == 0, done.stderr
+    git(tree, "commit", "-q", "--allow-empty", "-m", "Another")
+    assert release(tree, "0.2.0", "--only", "passed", **cache).returncode == 1
+
+
+def test_release_asks_for_every_suite_that_ci_runs():
+    text = (ROOT / "tools/lib/testing/main.py").read_text()
+    assert steps.SUITES == ast.literal_eval(re.search(r"^ALL = (\[.*?\])$", text, re.MULTILINE)[1])
+
+
+def test_step_is_left_out_and_the_provenance_names_it(tree, tmp_path):
+    done = release(tree, "0.2.0", "--dry-run", "--without", "again", "--without", "roots")
+    named = [line.split()[0] for line in done.stdout.splitlines()]
+    assert named == [step.name for step in steps.STEPS if step.name not in ("again", "roots")]
+    assert release(tree, "0.2.0", "--only", "tree").returncode == 0
+    made = steps.Release("0.2.0", tmp_path / "dist", root=tree, here=True, left_out=["again", "roots"])
+    stated = provenance.statement(made, {})["predicate"]["buildDefinition"]["internalParameters"]
+    assert stated["stepsLeftOut"] == ["again", "roots"]
 
 
 def test_clone_gets_version_and_date_and_the_tree_stays_as_it_was(tree):
@@ -352,7 +409,7 @@ def test_verification_takes_no_key_from_the_release_itself(signed):
 
 def test_provenance_names_commit_and_every_file(tree, key, tmp_path):
     assert release(tree, "0.2.0", "--only", "tree").returncode == 0
-    made = steps.Release("0.2.0", tmp_path / "dist", key, root=tree)
+    made = steps.Release("0.2.0", tmp_path / "dist", key, root=tree, here=True)
     made.dist.mkdir()
     (made.dist / "a.whl").write_text("x")
     steps.describe(made)

@@ -3,6 +3,8 @@
 The steps, in order, are those of `--dry-run`. They work in clones under build/releases/VERSION, and this
 tree gets the release's commit and tag only at the end. `--only`, `--from` and `--until` choose steps.
 
+The programs are built in a fresh Debian 12 of the newest packages, as root, whatever this machine has.
+
 The steps before `sign` read FILE.pub of `--key FILE` only, so the key need not be on a machine that builds."""
 
 import argparse
@@ -11,10 +13,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "package")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "package", "testing"))]
 
 import steps
-import sums
 from checks import Stop
 
 
@@ -28,7 +29,13 @@ def parsed():
     parser.add_argument("--only", action="append", metavar="STEP", help="run this step; may be repeated")
     parser.add_argument("--from", dest="first", metavar="STEP", help="run this step and those after it")
     parser.add_argument("--until", dest="last", metavar="STEP", help="run no step after it")
+    parser.add_argument("--without", action="append", default=[], metavar="STEP",
+                        help="leave this step out; may be repeated. provenance.json names it")
+    parser.add_argument("--here", action="store_true",
+                        help="build on this machine, whose packages must be the newest")
     parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
+    parser.add_argument("--image-key", type=pathlib.Path, metavar="FILE",
+                        help="the EC key in PEM that signs the image as cosign does; without it no signature")
     parser.add_argument("--arch", action="append", choices=list(steps.SHIPPED),
                         help="an architecture; may be repeated (without it: all)")
     parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")
@@ -44,7 +51,7 @@ def parsed():
     if options.verify and not options.signers:
         parser.error("--verify needs --signers FILE: a key that comes with the files proves nothing")
     names = [step.name for step in steps.STEPS]
-    for name in [*(options.only or []), *filter(None, (options.first, options.last))]:
+    for name in [*(options.only or []), *options.without, *filter(None, (options.first, options.last))]:
         if name not in names:
             parser.error(f"no step is called '{name}'; the steps are {', '.join(names)}")
     if options.first and options.last and names.index(options.first) > names.index(options.last):
@@ -61,18 +68,20 @@ def chosen(options):
     else:
         first = names.index(options.first or names[0])
         wanted = steps.STEPS[first:names.index(options.last or names[-1]) + 1]
-    return [step for step in wanted if not (options.no_push and step.name == "push")]
+    left_out = {*options.without, *(["push"] if options.no_push else [])}
+    return [step for step in wanted if step.name not in left_out]
 
 
 def main():
     options = parsed()
     try:
         if options.verify:
-            sums.verify(options.verify, options.signers)
-            print(f"{options.verify}: signature and sums are right")
+            steps.verify(options.verify, options.signers)
+            print(f"{options.verify}: signatures and sums are right")
             return
         release = steps.Release(options.version, options.out, options.key, options.url, options.home,
-                                options.arch)
+                                options.arch, here=options.here, left_out=options.without,
+                                image_key=options.image_key)
         for step in chosen(options):
             if options.dry_run:
                 print(f"{step.name:11} {step.summary}")

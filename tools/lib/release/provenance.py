@@ -3,9 +3,9 @@
 import json
 import platform
 import re
-import subprocess
 
 import checks
+import image_signature
 import sums
 
 NAME = "provenance.json"
@@ -15,9 +15,8 @@ KIND = "https://lockstep.dev/release/v1"  # a name for `tools/release`, as SLSA 
 def statement(release, files):
     """For {name: SHA-256} `files`."""
     commit = checks.git(release.tree, "rev-parse", "HEAD")
-    said = subprocess.run(["dpkg-query", "-W", "-f", "${Package}=${Version}\n", "clang-19", "lld-19",
-                           "libc6-dev", "libssl-dev", "cmake", "ninja-build"],
-                          capture_output=True, text=True).stdout.split()
+    said = release.ask_build("dpkg-query", "-W", "-f", "${Package}=${Version}\n", "clang-19", "lld-19",
+                             "libc6-dev", "libssl-dev", "cmake", "ninja-build").split()
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in files.items()],
@@ -26,7 +25,7 @@ def statement(release, files):
             "buildDefinition": {
                 "buildType": KIND,
                 "externalParameters": {"version": release.version},
-                "internalParameters": {"machine": platform.machine()},
+                "internalParameters": {"machine": platform.machine(), "stepsLeftOut": release.left_out},
                 "resolvedDependencies": [
                     {"name": "lockstep", "digest": {"gitCommit": commit}},
                     *({"name": package.partition("=")[0], "annotations": {"version": package.partition("=")[2]}}
@@ -39,9 +38,15 @@ def statement(release, files):
 
 def is_current(folder):
     """Whether the statement in `folder` is about the files that SHA256SUMS lists."""
-    listed = {(name, digest) for name, digest in _listed(folder).items() if name != NAME}
+    listed = set(_stated(folder).items())
     subject = json.loads((folder / NAME).read_text())["subject"]
     return listed == {(each["name"], each["digest"]["sha256"]) for each in subject}
+
+
+def _stated(folder):
+    """{name: SHA-256} of the files that a statement is about: those that there are before images are signed."""
+    return {name: digest for name, digest in _listed(folder).items()
+            if name not in (NAME, image_signature.PUBLIC) and not image_signature.is_signature(name)}
 
 
 def _listed(folder):
@@ -50,8 +55,8 @@ def _listed(folder):
 
 
 def write(release):
-    """Its own sum is in SHA256SUMS; the statement lists all other files."""
+    """Its own sum is in SHA256SUMS; the statement lists all other files but signatures of images."""
     (release.dist / NAME).unlink(missing_ok=True)
     sums.write(release.dist)
-    made = statement(release, _listed(release.dist))
+    made = statement(release, _stated(release.dist))
     (release.dist / NAME).write_text(json.dumps(made, indent=1) + "\n")

@@ -7,12 +7,15 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 import typing
 
 import checks
 import image
+import image_signature
 import provenance
 import sums
+import tested
 import version as versions
 from checks import Stop
 
@@ -23,23 +26,33 @@ _STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "l
 SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 ROOTS = ["bullseye", "trixie", "bionic", "jammy", "noble"]  # of tools/lib/release/root
+# What must have passed on the commit, as tools/lib/testing/main.py has it; and on emulation, for arm64.
+SUITES = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
+# What the steps in the fresh Debian need beside the programs' own needs.
+FRESH = ["git", "python3", "python3-yaml", "python3-venv"]
 TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
 
 
 class Release:
     """What the steps share."""
 
-    def __init__(self, version, out=None, key=None, url=None, home=None, architectures=None, root=versions.ROOT):
+    def __init__(self, version, out=None, key=None, url=None, home=None, architectures=None, root=versions.ROOT,
+                 here=False, left_out=(), image_key=None):
         self.root = root
+        self.here = here  # programs are built on this machine, and not in a fresh Debian
+        self.left_out = list(left_out)  # names of steps
         self.architectures = architectures or list(SHIPPED)
         self.version = version
         self.url = url  # of the files
         self.home = home  # of the project
         self.key = key.resolve() if key else None
+        self.image_key = image_key.resolve() if image_key else None
         self.dist = (out or root / "dist").resolve()
         self.work = root / "build/releases" / version
         self.tree = self.work / "tree"
         self.cache = self.work / "cache"
+        # Beside the folder that it sees of this machine.
+        self.debian = root / "build/releases" / f"{version}-debian"
         # Another depth, so that no path of either tree can be in both trees' programs.
         self.again = self.work / "again/in/another/folder"
 
@@ -48,7 +61,37 @@ class Release:
                        timeout=PATIENCE, env={**self._environment(), **variables})
 
     def _environment(self):
-        return {**os.environ, "SOURCE_DATE_EPOCH": self.epoch(), "LC_ALL": "C.UTF-8"}
+        return {**os.environ, **self._settings()}
+
+    def _settings(self):
+        return {"SOURCE_DATE_EPOCH": self.epoch(), "LC_ALL": "C.UTF-8"}
+
+    def run_for_build(self, *command, folder=None, **variables):
+        """As run(), where the programs are built: in the fresh Debian, or here."""
+        if self.here:
+            self.run(*command, folder=folder, **variables)
+            return
+        self.run(*self.in_debian(folder or self.tree, self._settings() | variables), *command, folder=self.root)
+
+    def ask_build(self, *command):
+        """What a command said, where the programs are built."""
+        before = [] if self.here else self.in_debian("/", {})
+        done = subprocess.run([str(each) for each in [*before, *command]], capture_output=True, text=True,
+                              timeout=PATIENCE)
+        if done.returncode:
+            raise Stop(f"{' '.join(map(str, command[:3]))} failed: {done.stderr.strip()[-300:]}")
+        return done.stdout
+
+    def in_debian(self, folder, variables):
+        """The words before a command that runs in `folder`, in the fresh Debian."""
+        if not self.debian.is_dir():
+            raise Stop(f"{self.debian} is missing: run the step `machine` first, or give --here")
+        binds = []
+        for path in (self.work, self.dist, pathlib.Path(_ccache())):
+            path.mkdir(parents=True, exist_ok=True)
+            binds += ["--bind", path]
+        return [self.root / "tools/lib/debian-tree", "run", *binds, "--in", folder, self.debian, "env",
+                *(f"{name}={value}" for name, value in variables.items())]
 
     def epoch(self):
         folder = self.tree if self.tree.is_dir() else self.root
@@ -94,10 +137,28 @@ def check(release):
         raise Stop(f"{release.dist} is not empty: a release holds nothing of an earlier one")
 
 
+def passed(release):
+    """The release's own commit changes nothing but the version, so the tests of its parent count."""
+    commit = checks.git(release.root, "rev-parse", "HEAD")
+    wanted = [*SUITES, *(["arm64"] if "arm64" in release.architectures else [])]
+    missing = tested.missing(commit, wanted)
+    if missing:
+        raise Stop(f"of {commit[:12]} no run of these suites is recorded in which all tests passed: run "
+                   f"`tools/test {' '.join(missing)}` on that commit, with nothing uncommitted")
+
+
 def machine(release):
-    if not shutil.which("buildah"):
-        raise Stop("buildah is missing, which makes the image: run tools/deps --images")
-    checks.packages_are_newest(release.root)
+    if release.here:
+        if not shutil.which("buildah"):
+            raise Stop("buildah is missing, which makes the image: run tools/deps --images")
+        checks.packages_are_newest(release.root)
+        return
+    if os.geteuid() != 0:
+        raise Stop("a fresh Debian is made as root: run this as root or, on a new Debian 12, with --here")
+    shutil.rmtree(release.debian, ignore_errors=True)
+    subprocess.run([release.root / "tools/lib/debian-tree", "make", release.debian], check=True,
+                   timeout=PATIENCE)
+    release.ask_build("apt-get", "install", "-q", "-y", "--no-install-recommends", *FRESH)
 
 
 def tree(release):
@@ -128,6 +189,9 @@ def build(release):
     # What tools/deps builds or unpacks is made anew, so that no library is of an earlier day.
     shutil.rmtree(release.cache, ignore_errors=True)
     _build(release, release.tree)
+    if not release.here:
+        checks.packages_are_newest(release.tree, lambda words, **_: subprocess.CompletedProcess(
+            words, 0, release.ask_build(*words)))
 
 
 def again(release):
@@ -152,13 +216,13 @@ def different(release):
 
 def _build(release, folder, **variables):
     variables = {"XDG_CACHE_HOME": str(release.cache), "CCACHE_DIR": _ccache(), **variables}
-    release.run("tools/deps", *(["--arm64"] if "arm64" in release.architectures else ["--build"]),
-                folder=folder, **variables)
+    release.run_for_build("tools/deps", "--cross" if "arm64" in release.architectures else "--build",
+                          folder=folder, **variables)
     for architecture in release.architectures:
         options = "-DLOCKSTEP_REPRODUCIBLE=ON -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON"
         line = (f"source tools/lib/common.sh && cmake --preset {PRESETS[architecture]} {options} >/dev/null && "
                 f"cmake --build {release.build_folder(architecture)} --target {shlex.join(SHIPPED[architecture])}")
-        release.run("bash", "-c", line, folder=folder, **variables)
+        release.run_for_build("bash", "-c", line, folder=folder, **variables)
 
 
 def _ccache():
@@ -206,9 +270,16 @@ def roots(release):
 
 def packages(release):
     release.needs_tree()
-    key = ["--key", f"{release.key}.pub"] if release.key else []
-    release.run("tools/package", "all", "--no-build", "--out", release.dist, *release.arch_options(), *key,
-                *release.url_options(), *release.home_options())
+    key, variables = [], {}
+    if release.key:
+        # Where the fresh Debian sees it.
+        shutil.copy(release.public_key(), release.work / "release.pub")
+        key = ["--key", release.work / "release.pub"]
+    if not release.here:
+        variables = {"XDG_CACHE_HOME": release.cache}
+        release.run_for_build("tools/deps", "--images", **variables)
+    release.run_for_build("tools/package", "all", "--no-build", "--out", release.dist, *release.arch_options(),
+                          *key, *release.url_options(), *release.home_options(), **variables)
     if not image.path(release.dist, release.version).is_file():
         raise Stop(f"{release.dist} has no image of the operator: run tools/deps --images, then this step again")
 
@@ -239,11 +310,20 @@ def sign(release):
     installer = release.dist / "install.sh"
     if installer.is_file() and " ".join(public.read_text().split()[:2]) not in installer.read_text():
         raise Stop(f"{installer} trusts another key than {public}: run the step `packages` with this --key")
+    if not release.image_key and image_signature.images(release.dist):
+        print("release: the image is not signed, because --image-key is missing", file=sys.stderr)
+    image_signature.sign_all(release.dist, release.image_key, int(release.epoch()))
     sums.write(release.dist)
     if not provenance.is_current(release.dist):
         raise Stop(f"{provenance.NAME} is not about the files in {release.dist}: run the step `provenance` again")
     sums.sign(release.dist, release.key)
-    sums.verify(release.dist, release.dist / sums.SIGNERS)
+    verify(release.dist, release.dist / sums.SIGNERS)
+
+
+def verify(folder, signers):
+    """Raises Stop unless `signers` signed what is in the folder, all of it, and the images too."""
+    sums.verify(folder, signers)
+    image_signature.verify_all(folder)
 
 
 def tag(release):
@@ -279,7 +359,8 @@ class Step:
 
 STEPS = [
     Step("check", "VERSION is new, the tree is clean, CHANGELOG.md is ready, a key is named", check),
-    Step("machine", "buildah is there, and the build's packages are the newest of their APT sources", machine),
+    Step("passed", "every suite of tools/test passed on this commit, by its record", passed),
+    Step("machine", "a fresh Debian 12 of the newest packages; --here: this machine's are the newest", machine),
     Step("tree", "clone, write VERSION into every place, date CHANGELOG.md, commit in the clone", tree),
     Step("lint", "tools/check in the clone", lint),
     Step("build", "the programs of each architecture, with no path of this computer in them", build),
@@ -290,7 +371,7 @@ STEPS = [
     Step("packages", "all that tools/package makes: packages, images, the chart, NOTICE, SPDX documents", packages),
     Step("bill", "the SPDX documents checked, LICENSE, and the notes of CHANGELOG.md", bill),
     Step("provenance", "how each file was made, and of which packages", describe),
-    Step("sign", "SHA256SUMS and its signature, checked", sign),
+    Step("sign", "the images by --image-key, SHA256SUMS by --key; both are checked", sign),
     Step("tag", "the commit and a signed tag, in this tree", tag),
     Step("push", "branch and tag to origin, together", push),
 ]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import tested
 from beside import Beside
 from changed import (
     BuildGraph,
@@ -259,6 +260,7 @@ def main():
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     selection = changes(given.changed) if given.changed is not None else None
+    commit = tested.commit_of(ROOT)
     front, behind = lanes(suites)
 
     def all_of(suites):
@@ -285,6 +287,8 @@ def main():
         print(line)
     for line in slowest(outcomes, given.slowest):
         print(line)
+    if commit and commit == tested.commit_of(ROOT) and not selection and given.preset == "release":
+        tested.write(commit, suites, outcomes)
     lines, passed = closing(outcomes, flaky)
     print("\n".join(lines), flush=True)
     if selection:
