@@ -11,7 +11,7 @@ from paths import ROOT
 from tls import binary
 
 XML = ROOT / "examples/two-sockets.xml"
-JOB = ROOT / "examples/gpt-gpu.yaml"
+JOB = ROOT / "examples/single-node.yaml"
 
 
 def run(*words, code=0):
