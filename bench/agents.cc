@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/loop/wake_timer.h"
 #include "base/text/line_buffer.h"
-#include "base/wake_timer.h"
 #include "bench/bench_member.h"
 #include "bench/benchmarks.h"
 #include "bench/helper.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 #include "core/model/names.h"
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_config.h"

@@ -1,5 +1,6 @@
-// BenchMember: one real protocol member (core/gang/member.h) on a real way to its coordinator. Its
-// ranks are none: what it is asked to start runs at once, what it is asked to stop is dead at once.
+// BenchMember: one real protocol member (core/gang/member/member.h) on a real way to its
+// coordinator. Its ranks are none: what it is asked to start runs at once, what it is asked to stop
+// is dead at once.
 //
 //   BenchMember member(loop, config, OnWire(loop, &tls, coordinator, config), handlers);
 #ifndef LOCKSTEP_TESTS_BENCH_BENCH_MEMBER_H_
@@ -9,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/gang/gang_port.h"
 
 namespace lockstep::bench {

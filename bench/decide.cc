@@ -5,7 +5,7 @@
 
 #include "bench/benchmarks.h"
 #include "bench/figures.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 #include "tests/operator/policy/scene.h"
 
 namespace lockstep::bench {

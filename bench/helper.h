@@ -12,7 +12,7 @@
 
 #include <functional>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/unique_fd.h"
 #include "bench/figures.h"
 

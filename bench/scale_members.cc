@@ -5,7 +5,7 @@
 
 #include "bench/bench_member.h"
 #include "bench/scale.h"
-#include "core/gang/lease.h"
+#include "core/gang/protocol/lease.h"
 
 namespace lockstep::bench {
 namespace {

@@ -67,14 +67,14 @@ TryLog::TryLog(std::shared_ptr<const std::vector<core::CompiledPattern>> pattern
     : patterns_(std::move(patterns)) {}
 
 void TryLog::Feed(std::string_view bytes) {
-  for (const std::string& line : cutter_.Feed(bytes, seconds(1))) Take(line);
+  for (const std::string& line : cutter_.Feed(bytes, seconds(1))) OnLine(line);
 }
 
 void TryLog::Finish() {
-  for (const std::string& line : cutter_.Finish()) Take(line);
+  for (const std::string& line : cutter_.Finish()) OnLine(line);
 }
 
-void TryLog::Take(std::string_view line) {
+void TryLog::OnLine(std::string_view line) {
   ++lines_;
   const int rank = TakePrefix(&line).value_or(-1);
   auto found = ranks_.find(rank);

@@ -32,7 +32,7 @@ class TryLog {
  private:
   static constexpr int kMostRanks = 1024;
 
-  void Take(std::string_view line);
+  void OnLine(std::string_view line);
   const core::ProgressScanner* Best(int* rank) const;
 
   std::shared_ptr<const std::vector<core::CompiledPattern>> patterns_;

@@ -15,7 +15,7 @@
 #include "base/events/append.h"
 #include "base/events/crc32c.h"
 #include "base/folder.h"
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace lockstep::events {
 

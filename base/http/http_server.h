@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
 #include "base/http/http_parser.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/net/acceptor.h"
 #include "base/net/connection.h"
 #include "base/net/tcp.h"

@@ -8,12 +8,12 @@
 
 #include <functional>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 
 namespace lockstep {
 

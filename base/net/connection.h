@@ -24,10 +24,10 @@
 #include <string_view>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/semaphore.h"
 #include "base/net/tcp.h"
-#include "base/semaphore.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 

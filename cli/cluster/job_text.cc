@@ -8,11 +8,11 @@
 
 #include "base/text/columns.h"
 #include "cli/job/plan_text.h"
-#include "cli/run/history.h"
-#include "cli/run/ledger_text.h"
-#include "cli/run/preflight_text.h"
-#include "cli/run/prestart_text.h"
-#include "cli/run/usage_text.h"
+#include "cli/run/output/history.h"
+#include "cli/run/output/ledger_text.h"
+#include "cli/run/output/preflight_text.h"
+#include "cli/run/output/prestart_text.h"
+#include "cli/run/output/usage_text.h"
 #include "core/model/spec.h"
 #include "core/text/limited_text.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
 #include "cli/cluster/connection.h"
 #include "cli/cluster/jobs.h"

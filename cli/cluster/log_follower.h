@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "cli/cluster/connection.h"
 #include "cli/cluster/job_watch.h"

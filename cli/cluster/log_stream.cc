@@ -58,12 +58,12 @@ LogStream::LogStream(kube::Transport* transport, PodLog what, LogFilter filter, 
 
 void LogStream::OnData(std::string_view data) {
   lines_.Append(data);
-  while (const auto line = lines_.Next()) Show(*line);
+  while (const auto line = lines_.Next()) PrintLine(*line);
   if (lines_.overflow()) lines_.Clear();
   sink_.pause();
 }
 
-void LogStream::Show(std::string_view line) {
+void LogStream::PrintLine(std::string_view line) {
   if (line.empty()) return;
   const StampedLine stamped = SplitStamp(line);
   if (stamped.at) {

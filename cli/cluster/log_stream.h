@@ -48,7 +48,7 @@ class LogStream {
 
  private:
   void OnData(std::string_view data);
-  void Show(std::string_view line);
+  void PrintLine(std::string_view line);
   void WriteKept();
   Status Outcome(const Status& status) const;
 

@@ -1,7 +1,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/log_choice.h"

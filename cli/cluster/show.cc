@@ -5,7 +5,7 @@
 #include <iostream>
 #include <optional>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/text/json.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_text.h"
@@ -33,7 +33,7 @@ class Watcher {
   void OnJob(const StoredJob* job) {
     if (job == nullptr) return End(Error::NotFound("trainingjob " + name_ + " is gone"));
     job_ = *job;
-    Show();
+    Print();
     if (HasEnded(job->status)) {
       End(job->status.state == core::JobState::kSucceeded ? core::kExitSuccess : core::kExitFailed);
     }
@@ -41,7 +41,7 @@ class Watcher {
 
   void Refresh() {
     if (!terminal_) return;
-    if (job_) Show();
+    if (job_) Print();
     loop_->StartTimer(BootTime() + kRefresh, [this] { Refresh(); });
   }
 
@@ -53,7 +53,7 @@ class Watcher {
   const Result<int>& outcome() const { return outcome_; }
 
  private:
-  void Show() {
+  void Print() {
     if (terminal_) {
       std::cout << kClear << StatusText(*job_, WallNow()) << std::flush;
       return;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/unique_fd.h"
 #include "cli/commands/commands.h"
 #include "cli/job/job_file.h"

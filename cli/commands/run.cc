@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "base/process.h"
-#include "base/stop_signals.h"
+#include "base/process/process.h"
+#include "base/process/stop_signals.h"
 #include "base/text/ascii.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
@@ -23,13 +23,13 @@
 #include "cli/programs/ask.h"
 #include "cli/programs/program_path.h"
 #include "cli/run/local_operator.h"
-#include "cli/run/nodes.h"
+#include "cli/run/machines/nodes.h"
 #include "cli/run/other_python.h"
 #include "cli/say.h"
 #include "cli/sync/code_sync.h"
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/plan/plan.h"
 #include "worker/topology/plan/binding_plan.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/text/ascii.h"
 #include "base/text/columns.h"
 #include "base/version.h"

@@ -4,8 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/event_loop.h"
 #include "base/file.h"
+#include "base/loop/event_loop.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/say.h"

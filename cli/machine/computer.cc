@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "worker/topology/plan/binding_plan.h"
 #include "worker/topology/plan/core_split.h"
 #include "worker/topology/plan/gpu_choice.h"

@@ -11,16 +11,16 @@
 #include <string>
 #include <utility>
 
-#include "base/event_loop.h"
-#include "base/process.h"
-#include "base/stop_signals.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
+#include "base/process/stop_signals.h"
 #include "base/text/line_buffer.h"
 #include "base/version.h"
 #include "cli/mcp/call.h"
 #include "cli/mcp/protocol.h"
 #include "cli/mcp/tools.h"
 #include "cli/programs/known_jobs.h"
-#include "cli/run/screen.h"
+#include "cli/run/output/screen.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::cli {

@@ -6,12 +6,12 @@
 #include <map>
 #include <utility>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/text/json.h"
 #include "cli/programs/program_path.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
-#include "core/gang/whereabouts.h"
+#include "core/gang/diagnosis/whereabouts.h"
 #include "core/text/limited_text.h"
 #include "worker/place/run_folder.h"
 

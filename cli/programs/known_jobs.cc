@@ -3,7 +3,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "cli/programs/ask.h"
 #include "worker/place/run_folder.h"
 

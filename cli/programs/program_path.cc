@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace lockstep::cli {
 

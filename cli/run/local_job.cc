@@ -118,7 +118,7 @@ bool LocalJob::over() const {
 
 bool LocalJob::stopping() const { return job_.spec.suspend || control::IsFinished(status_); }
 
-control::Snapshot LocalJob::Take() const {
+control::Snapshot LocalJob::TakeSnapshot() const {
   control::Snapshot snapshot;
   snapshot.job = &job_;
   snapshot.uid = job_.metadata.uid;
@@ -143,7 +143,7 @@ LocalStep LocalJob::Decide(Time now) {
   for (const uint32_t machine : machines_.Overdue(now)) {
     step.signals.push_back({machine, true, "it did not exit in time"});
   }
-  control::Decision decision = control::Decide(Take(), machines_.At(now));
+  control::Decision decision = control::Decide(TakeSnapshot(), machines_.At(now));
   memory_ = std::move(decision.memory);
   step.more = machines_.ForgetStopped();
   if (decision.desired) {

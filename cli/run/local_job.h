@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/run/local_machines.h"
+#include "cli/run/machines/local_machines.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 
 namespace lockstep::cli {
 
@@ -86,14 +86,14 @@ class LocalJob {
   bool stopping() const;
 
  private:
-  control::Snapshot Take() const;
+  control::Snapshot TakeSnapshot() const;
   void TellNoEndOfTheUnsure(Time now);
 
   core::TrainingJob job_;
   std::vector<MachinePlace> places_;
   LocalMachines machines_;
   core::JobStatus status_;
-  control::Memory memory_;
+  control::PolicyState memory_;
   std::optional<control::GangReport> coordinator_;
   std::optional<control::GangReport> member_;
   std::optional<core::DesiredState> desired_;

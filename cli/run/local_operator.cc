@@ -9,35 +9,35 @@
 #include <set>
 #include <utility>
 
-#include "base/event_loop.h"
 #include "base/file.h"
-#include "base/stop_signals.h"
+#include "base/loop/event_loop.h"
+#include "base/process/stop_signals.h"
 #include "base/text/endpoint.h"
-#include "cli/run/agent_processes.h"
-#include "cli/run/history.h"
 #include "cli/run/kept_checkpoint.h"
-#include "cli/run/ledger_text.h"
 #include "cli/run/local_job.h"
-#include "cli/run/outcome.h"
-#include "cli/run/prestart_text.h"
-#include "cli/run/progress_events.h"
-#include "cli/run/report.h"
+#include "cli/run/machines/agent_processes.h"
+#include "cli/run/output/history.h"
+#include "cli/run/output/ledger_text.h"
+#include "cli/run/output/outcome.h"
+#include "cli/run/output/prestart_text.h"
+#include "cli/run/output/progress_events.h"
+#include "cli/run/output/report.h"
+#include "cli/run/output/screen.h"
+#include "cli/run/output/table.h"
 #include "cli/run/restart.h"
 #include "cli/run/run_desk.h"
 #include "cli/run/run_page.h"
 #include "cli/run/run_setup.h"
-#include "cli/run/screen.h"
-#include "cli/run/table.h"
 #include "core/exit_codes.h"
-#include "core/gang/progress.h"
-#include "core/gang/status_api.h"
+#include "core/gang/diagnosis/progress.h"
+#include "core/gang/status/status_api.h"
 #include "core/model/json.h"
 #include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/text/limited_text.h"
 #include "core/text/text.h"
 #include "operator/gang/gang_link.h"
-#include "operator/policy/last_failure.h"
+#include "operator/policy/status/last_failure.h"
 
 namespace lockstep::cli {
 namespace {
@@ -188,7 +188,7 @@ class LocalOperator {
       if (!decided.ok()) return Abandon(decided.error());
       page_->OnJob(job_.status());
       if (job_.over()) return Finish();
-      Show(now);
+      UpdateScreen(now);
       if (now >= next_status_) {
         WriteStatus(job_.status());
         next_status_ = now + kStatusAgain;
@@ -270,11 +270,11 @@ class LocalOperator {
 
   void OnStatus(const core::GangStatus& status, Time at) {
     if (!job_.OnStatus(status, at) || status.machine != 0) return;
-    history_.Learn(status, job_.machine0()->started);
+    history_.Update(status, job_.machine0()->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) {
-      rate_.Learn(BootTime(), *progress);
-      SayProblem(events_.Learn(WallNow(), status.generation, *progress));
+      rate_.Update(BootTime(), *progress);
+      SayProblem(events_.Update(WallNow(), status.generation, *progress));
     }
     page_->OnStatus(status, job_.machine0()->started);
     PrintNews();
@@ -567,7 +567,7 @@ class LocalOperator {
     for (const std::string& line : printer_.NewLines(history_, waiting_for)) screen_.Event(line);
   }
 
-  void Show(Time now) {
+  void UpdateScreen(Time now) {
     if (screen_.live() && now >= next_table_) {
       const core::GangStatus* gang = job_.gang();
       TableView view{job_.job(),

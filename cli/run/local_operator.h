@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/run/nodes.h"
+#include "cli/run/machines/nodes.h"
 #include "cli/run/run_state.h"
 #include "cli/sync/code_sync.h"
 #include "cli/ui/bindings.h"

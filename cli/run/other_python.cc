@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <variant>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace lockstep::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/net/acceptor.h"
 #include "base/net/connection.h"
 #include "base/result.h"

@@ -55,7 +55,7 @@ void RunPage::Notify() {
 }
 
 void RunPage::OnStatus(const core::GangStatus& gang, Time born) {
-  view_.Learn(gang, BootTime(), born);
+  view_.Update(gang, BootTime(), born);
   Notify();
 }
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
-#include "cli/run/history.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
+#include "cli/run/output/history.h"
 #include "cli/ui/bindings.h"
 #include "cli/ui/page_server.h"
 #include "cli/ui/stack_asker.h"

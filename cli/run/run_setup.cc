@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/net/route.h"
 #include "base/text/endpoint.h"
-#include "cli/run/agent_processes.h"
+#include "cli/run/machines/agent_processes.h"
 #include "core/model/names.h"
 
 namespace lockstep::cli {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/crypto/hkdf.h"
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "base/result.h"
-#include "cli/run/places.h"
+#include "cli/run/machines/places.h"
 #include "core/model/spec.h"
 #include "core/plan/agent_config.h"
 #include "core/status/status.h"

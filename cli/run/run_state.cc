@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/text/json.h"
 #include "base/uuid.h"
 #include "cli/programs/ask.h"

@@ -14,7 +14,7 @@
 #include "base/crypto/sha256.h"
 #include "base/file.h"
 #include "base/folder.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/time.h"
 #include "cli/programs/ask.h"
 

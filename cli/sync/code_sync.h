@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "cli/sync/code_scanner.h"
 #include "cli/sync/code_tree.h"

@@ -8,11 +8,11 @@
 #include <set>
 #include <string>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 
 namespace lockstep::cli {
 

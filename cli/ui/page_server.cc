@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/net/connection.h"
-#include "base/stop_signals.h"
+#include "base/process/stop_signals.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
 #include "cli/say.h"

@@ -28,9 +28,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "cli/ui/page_file.h"

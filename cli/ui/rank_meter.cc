@@ -2,7 +2,7 @@
 
 namespace lockstep::cli {
 
-void RankMeter::Learn(Time now, uint32_t rank, const Total& total) {
+void RankMeter::Update(Time now, uint32_t rank, const Total& total) {
   std::deque<Mark>& marks = ranks_[rank];
   if (!marks.empty() && total.step < marks.back().total.step) marks.clear();
   if (!marks.empty() && total.step == marks.back().total.step) return;

@@ -31,7 +31,7 @@ class RankMeter {
     double waited = 0;  // seconds, of all of them
   };
 
-  void Learn(Time now, uint32_t rank, const Total& total);
+  void Update(Time now, uint32_t rank, const Total& total);
   Figures Of(uint32_t rank) const;
   void Forget() { ranks_.clear(); }
 

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "base/text/json.h"
-#include "core/gang/whereabouts.h"
+#include "core/gang/diagnosis/whereabouts.h"
 #include "core/text/limited_text.h"
 
 namespace lockstep::cli {

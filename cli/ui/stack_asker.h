@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/process/process.h"
 #include "cli/programs/evidence.h"
 
 namespace lockstep::cli {

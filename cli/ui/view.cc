@@ -8,8 +8,8 @@
 
 #include "base/version.h"
 #include "cli/log_lines.h"
-#include "cli/run/report.h"
-#include "core/gang/fields.h"
+#include "cli/run/output/report.h"
+#include "core/gang/status/fields.h"
 #include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/record/writer.h"
@@ -106,7 +106,7 @@ void View::Put(Part& part, std::string text) {
 
 // ---- what happens ----
 
-void View::Learn(const core::GangStatus& gang, Time now, Time born) {
+void View::Update(const core::GangStatus& gang, Time now, Time born) {
   ++version_;
   heard_ = now;
   gang_ = gang;
@@ -120,11 +120,11 @@ void View::Learn(const core::GangStatus& gang, Time now, Time born) {
   }
   const core::MachineProgress& rows = gang.by_machine;
   for (size_t i = 0; i < rows.machine.size(); ++i) {
-    meter_.Learn(now, rows.machine[i], {rows.step[i], rows.waits[i], rows.waited[i]});
-    most_waits_.Learn(now, rows.machine[i], {rows.step[i], rows.waits[i], rows.waited_most[i]});
+    meter_.Update(now, rows.machine[i], {rows.step[i], rows.waits[i], rows.waited[i]});
+    most_waits_.Update(now, rows.machine[i], {rows.step[i], rows.waits[i], rows.waited_most[i]});
   }
   for (const core::RankProgress& rank : gang.progress) {
-    if (rows.machine.empty()) meter_.Learn(now, rank.rank, {rank.step, rank.waits, rank.waited});
+    if (rows.machine.empty()) meter_.Update(now, rank.rank, {rank.step, rank.waits, rank.waited});
   }
   LearnSeries(gang, now);
 }
@@ -149,7 +149,7 @@ void View::LearnSeries(const core::GangStatus& gang, Time now) {
 }
 
 void View::AddPoint(const core::GangProgress& progress, Time now) {
-  rate_.Learn(now, progress);
+  rate_.Update(now, progress);
   const auto unless_zero = [](double value) {
     return value == 0 ? std::nullopt : std::optional(value);
   };

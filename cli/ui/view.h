@@ -2,7 +2,7 @@
 // sent (docs/internals/page.md has every field). Pure: time comes in, text goes out. One thread.
 //
 //   View view(job, &history, began);
-//   view.Learn(gang, now, born);       // an answer of machine 0
+//   view.Update(gang, now, born);       // an answer of machine 0
 //   view.AddEvent(now, text);          // a line of the run
 //   if (view.version() > asked) Answer(view.Json(asked, now));
 //   view.End(now, exit_code, topology);  // the same with logs and pictures, for the report
@@ -30,12 +30,12 @@
 
 #include "base/time.h"
 #include "base/wall_time.h"
-#include "cli/run/history.h"
+#include "cli/run/output/history.h"
 #include "cli/ui/log_ring.h"
 #include "cli/ui/rank_meter.h"
 #include "cli/ui/series.h"
-#include "core/gang/progress.h"
-#include "core/gang/status_api.h"
+#include "core/gang/diagnosis/progress.h"
+#include "core/gang/status/status_api.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
 
@@ -65,7 +65,7 @@ class View {
   // ---- what happens ----
 
   // `born`: when the answering agent was.
-  void Learn(const core::GangStatus& gang, Time now, Time born);
+  void Update(const core::GangStatus& gang, Time now, Time born);
   // `history` may have changed without an answer.
   void LearnHistory();
   void SetStatus(const core::JobStatus& status);

@@ -8,7 +8,7 @@
 #include "operator/controller/jobs/job_record.h"
 #include "operator/controller/observe/caches.h"
 #include "operator/objects/pod_object.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 
 namespace lockstep::control {
 

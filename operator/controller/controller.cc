@@ -61,7 +61,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                    const JobKey key = JobOf(job);
                    JobRecord* record = jobs_.Find(key);
                    if (record == nullptr) return;
-                   Learn(status, at, record);
+                   Update(status, at, record);
                    Wake(key.name_space, key.name, Priority::kNormal);
                  },
              .on_accepted =
@@ -77,14 +77,14 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       queue_({.by_namespace = !options_.namespaces.empty()}),
       scopes_(options_.namespaces),
       claims_(options_.claimant),
-      timer_(loop, [this] { Pump(); }),
+      timer_(loop, [this] { ProcessQueue(); }),
       claims_timer_(loop, [this] { HeedClaims(); }) {}
 
 // ---- what is seen ----
 
 template <typename T>
-void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
-                      void (Controller::*apply)(kube::Batch<T>)) {
+void Controller::Deliver(uint64_t round, Watched resource, kube::Batch<T> batch,
+                         void (Controller::*apply)(kube::Batch<T>)) {
   loop_->PostFromAnyThread(
       lifetime_.Guard([this, round, resource, apply, batch = std::move(batch)]() mutable {
         if (!scopes_.IsCurrent(batch.name_space, round)) return;
@@ -93,35 +93,35 @@ void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
         queue_.Progress(resource, batch.resource_version, BootTime(), batch.name_space);
         (this->*apply)(std::move(batch));
         if (whole) WakeHeld();
-        Pump();
+        ProcessQueue();
       }));
 }
 
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::JobView> batch) {
-  Hand(round, Watched::kTrainingJobs, std::move(batch), &Controller::ApplyJobs);
+  Deliver(round, Watched::kTrainingJobs, std::move(batch), &Controller::ApplyJobs);
 }
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::PodView> batch) {
-  Hand(round, Watched::kPods, std::move(batch), &Controller::ApplyPods);
+  Deliver(round, Watched::kPods, std::move(batch), &Controller::ApplyPods);
 }
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch) {
-  Hand(round, Watched::kServices, std::move(batch), &Controller::ApplyServices);
+  Deliver(round, Watched::kServices, std::move(batch), &Controller::ApplyServices);
 }
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::SliceView> batch) {
-  Hand(round, Watched::kSlices, std::move(batch), &Controller::ApplySlices);
+  Deliver(round, Watched::kSlices, std::move(batch), &Controller::ApplySlices);
 }
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
-  Hand(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
+  Deliver(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
 }
 
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::WorkloadView> batch) {
-  Hand(round, Watched::kWorkloads, std::move(batch), &Controller::ApplyWorkloads);
+  Deliver(round, Watched::kWorkloads, std::move(batch), &Controller::ApplyWorkloads);
 }
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch) {
-  Hand(round, Watched::kFlavors, std::move(batch), &Controller::ApplyFlavors);
+  Deliver(round, Watched::kFlavors, std::move(batch), &Controller::ApplyFlavors);
 }
 
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::ClaimView> batch) {
-  Hand(round, Watched::kClaims, std::move(batch), &Controller::ApplyClaims);
+  Deliver(round, Watched::kClaims, std::move(batch), &Controller::ApplyClaims);
 }
 
 void Controller::OnNoQueues(const std::string& scope, uint64_t round, Watched which,
@@ -234,7 +234,7 @@ void Controller::HeedClaims() {
     if (before.contains(name_space)) continue;
     spdlog::info("namespace {} belongs to {}, which holds Lease {}/{}", name_space, holder,
                  name_space, kClaimLease);
-    LetGo(name_space);
+    ReleaseNamespace(name_space);
   }
   for (const auto& [name_space, holder] : before) {
     if (others_.contains(name_space)) continue;
@@ -261,7 +261,7 @@ void Controller::Open(const std::string& scope) {
 
 void Controller::Close(const std::string& scope) {
   scopes_.SetOpen(scope, false);
-  LetGo(scope);
+  ReleaseNamespace(scope);
 }
 
 bool Controller::MayDecide(const std::string& name_space) const {
@@ -284,7 +284,7 @@ void Controller::WakeHeld() {
 }
 
 // Whoever has these jobs now, of a namespace or ("") of all, speaks to their agents.
-void Controller::LetGo(const std::string& name_space) {
+void Controller::ReleaseNamespace(const std::string& name_space) {
   caches_.jobs.ForEach([&](const kube::JobView& job) {
     if (!name_space.empty() && job.meta.name_space != name_space) return;
     const JobKey key = {job.meta.name_space, job.meta.name};
@@ -302,7 +302,7 @@ void Controller::Wake(std::string_view name_space, std::string_view job, Priorit
   pump_posted_ = true;
   loop_->Post(lifetime_.Guard([this] {
     pump_posted_ = false;
-    Pump();
+    ProcessQueue();
   }));
 }
 
@@ -318,7 +318,7 @@ void Controller::LoadKeys() {
     if (stopped_) return;
     if (keys.ok()) {
       keys_ = std::move(*keys);
-      return Pump();
+      return ProcessQueue();
     }
     spdlog::error("no master key: {}: {}", kube::ToString(keys.error().kind), keys.error().message);
     loop_->StartTimer(BootTime() + kKeyRetry, lifetime_.Guard([this] { LoadKeys(); }));
@@ -326,7 +326,7 @@ void Controller::LoadKeys() {
   LoadMasterKeys(client_, options_.system_namespace, lifetime_.Hop(loop_, take));
 }
 
-void Controller::Pump() {
+void Controller::ProcessQueue() {
   if (!leading_ || stopped_ || !keys_) return;
   timer_.Cancel();
   const Time now = BootTime();
@@ -360,7 +360,7 @@ void Controller::Work(const kube::Work& work) {
   JobRecord& record = jobs_.FindOrAdd(key);
   if (record.uncertain || record.job_changed) return Refresh(key, record.uncertain);
   if (!record.uid.empty() && record.uid != view->meta.uid) link_.Forget(NameOf(key));
-  if (Status learned = Learn(*view, &record); !learned.ok()) {
+  if (Status learned = Update(*view, &record); !learned.ok()) {
     spdlog::error("{}: its status cannot be read, no decision is made: {}", NameOf(key),
                   learned.error().message);
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
@@ -374,7 +374,7 @@ void Controller::Work(const kube::Work& work) {
   }
   jobs_.OnLearned(&record);
   const Time began = BootTime();
-  const Snapshot snapshot = Take(record);
+  const Snapshot snapshot = TakeSnapshot(record);
   if (gang::GangPeers peers = PeersOf(record, snapshot); peers.members.empty()) {
     link_.Forget(NameOf(key));
   } else {
@@ -386,7 +386,7 @@ void Controller::Work(const kube::Work& work) {
   CarryOut(key, &record, std::move(decision));
 }
 
-Snapshot Controller::Take(const JobRecord& record) {
+Snapshot Controller::TakeSnapshot(const JobRecord& record) {
   const std::string name = NameOf(record.name());
   Snapshot snapshot = SnapshotOf(record, caches_, options_.namespaces.empty());
   AddQueue(record, caches_, queues(record.name().name_space), &snapshot);
@@ -488,7 +488,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
   }
   queue_.Done(key, now, result.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
   if (stopped_) return;
-  Pump();
+  ProcessQueue();
 }
 
 // No trouble stays untold: the log names it when it comes again, and the job's reason when it is a
@@ -531,7 +531,7 @@ void Controller::Refresh(const JobKey& key, bool all) {
     }
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     Wake(key.name_space, key.name, Priority::kNormal);
-    Pump();
+    ProcessQueue();
   });
 }
 
@@ -546,10 +546,10 @@ void Controller::OnUnread(const JobKey& key, const Error& why) {
   }
   const auto end = [this, key] {
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
-    if (!stopped_) Pump();
+    if (!stopped_) ProcessQueue();
   };
   if (failed < kTold || view == nullptr || record->uid != view->meta.uid ||
-      !Learn(*view, record).ok() || IsFinished(record->status)) {
+      !Update(*view, record).ok() || IsFinished(record->status)) {
     return end();
   }
   core::JobStatus told = record->status;

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/wake_timer.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
 #include "operator/controller/claims.h"
 #include "operator/controller/executor.h"
 #include "operator/controller/jobs/job_budget.h"
@@ -38,7 +38,7 @@
 #include "operator/kube/watch/watch.h"
 #include "operator/kube/work_queue.h"
 #include "operator/objects/pod_object.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 
 namespace lockstep::control {
 
@@ -95,8 +95,8 @@ class Controller {
   using JobKey = kube::ObjectName;
 
   template <typename T>
-  void Hand(uint64_t round, kube::Watched resource, kube::Batch<T> batch,
-            void (Controller::*apply)(kube::Batch<T>));
+  void Deliver(uint64_t round, kube::Watched resource, kube::Batch<T> batch,
+               void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
   // For a change that names only its job and has normal urgency.
@@ -115,16 +115,16 @@ class Controller {
   bool MayDecide(const std::string& name_space) const;
   void Hold(const JobKey& key, kube::Priority priority);
   void WakeHeld();
-  void LetGo(const std::string& name_space);
+  void ReleaseNamespace(const std::string& name_space);
 
   void LoadKeys();
-  void Pump();
+  void ProcessQueue();
   void Work(const kube::Work& work);
   void Forget(const JobKey& key);
   void Refresh(const JobKey& key, bool all);
   void OnUnread(const JobKey& key, const Error& why);
   static void OnTrouble(const JobKey& key, const WriteResult& result, JobRecord* record);
-  Snapshot Take(const JobRecord& record);
+  Snapshot TakeSnapshot(const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const WriteResult& result);

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "operator/kube/views.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 
 namespace lockstep::control {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 
 namespace lockstep::control {

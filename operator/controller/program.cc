@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/stop_signals.h"
+#include "base/loop/event_loop.h"
+#include "base/process/stop_signals.h"
 #include "base/thread_annotations.h"
 #include "base/version.h"
 #include "core/exit_codes.h"

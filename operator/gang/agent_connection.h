@@ -17,10 +17,10 @@
 #include <string>
 
 #include "base/crypto/hkdf.h"
-#include "base/event_loop.h"
-#include "base/semaphore.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/semaphore.h"
+#include "base/loop/wake_timer.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
 #include "operator/gang/http_client.h"
 
 namespace lockstep::gang {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 #include "core/model/names.h"
 #include "operator/gang/agent_requests.h"
 

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "base/backoff.h"
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/semaphore.h"
 #include "base/result.h"
-#include "base/semaphore.h"
 #include "base/time.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 #include "operator/gang/agent_connection.h"
 #include "operator/gang/gang_link.h"
 

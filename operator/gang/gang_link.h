@@ -30,9 +30,9 @@
 #include <vector>
 
 #include "base/crypto/hkdf.h"
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/time.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace lockstep::gang {
 

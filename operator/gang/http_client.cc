@@ -5,7 +5,7 @@
 
 #include "base/net/tcp.h"
 #include "base/text/endpoint.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace lockstep::gang {
 

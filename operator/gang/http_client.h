@@ -20,8 +20,8 @@
 
 #include "base/crypto/hkdf.h"
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
 #include "base/http/http_answer.h"
+#include "base/loop/event_loop.h"
 #include "base/net/connection.h"
 #include "base/result.h"
 #include "base/time.h"

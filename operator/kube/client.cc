@@ -93,7 +93,7 @@ class Client::Core {
       MutexLock lock(&mutex_);
       Queue(std::move(call));
     }
-    Pump();
+    SendQueued();
   }
 
   Transport& transport() { return *transport_; }
@@ -139,7 +139,7 @@ class Client::Core {
 
   // Sends what the window has room for. Under the lock, so that nothing is sent once stopping_ is
   // set; Send never calls back from within itself.
-  void Pump() {
+  void SendQueued() {
     MutexLock lock(&mutex_);
     while (!stopping_ && !queued_.empty() && in_flight_ < window_.size()) {
       Attempt(*queued_.Take());
@@ -194,7 +194,7 @@ class Client::Core {
       if (!over) over = !Retry(call, result.error(), now);
     }
     if (over) call->done(std::move(result));
-    Pump();
+    SendQueued();
   }
 
   // Whether it is tried again.
@@ -240,7 +240,7 @@ class Client::Core {
         }
       }
       for (const Shared& call : told) call->done(*std::move(call->verdict));
-      Pump();
+      SendQueued();
     }
   }
 

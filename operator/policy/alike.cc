@@ -5,7 +5,7 @@
 namespace lockstep::control {
 namespace {
 
-using Alike = ReplacementMemory::Alike;
+using Alike = ReplacementState::Alike;
 
 // Repeated ends on one node count, because there may be no other node.
 constexpr int kMostOnOneNode = 3;
@@ -14,7 +14,7 @@ const std::string& NodeOf(const Loss& loss) { return loss.machine->last_seen->no
 
 // The same decision may be made again, until it is written: it counts once.
 void Note(ReconcileContext& context, const Loss& loss) {
-  Alike& alike = context.Own<&Memory::replacement>().alike[loss.likeness];
+  Alike& alike = context.StateOf<&PolicyState::replacement>().alike[loss.likeness];
   if (context.now.boot - alike.last > context.spec().failure_policy.reset_after) alike = {};
   alike.last = context.now.boot;
   alike.nodes.insert(NodeOf(loss));
@@ -47,7 +47,7 @@ void JudgeAlike(ReconcileContext& context, std::vector<Loss>& losses) {
   std::set<std::string> charged;
   for (Loss& loss : losses) {
     if (loss.likeness.empty()) continue;
-    Alike& alike = context.Own<&Memory::replacement>().alike.at(loss.likeness);
+    Alike& alike = context.StateOf<&PolicyState::replacement>().alike.at(loss.likeness);
     if (!IsTheJobs(loss, alike)) continue;
     loss.kind = EndKind::kJob;
     loss.what += HowOften(alike);

@@ -1,7 +1,8 @@
 #include "operator/policy/decide.h"
 
+#include "operator/policy/facts/rules.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 
@@ -9,7 +10,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   ReconcileContext context(snapshot, now);
   if (snapshot.deleting) return context.decision;
   const std::string& manager = snapshot.job->spec.managed_by;
-  if (manager == kMultiKueue) QueueElsewhere(context);
+  if (manager == kMultiKueue) DelegateToMultiKueue(context);
   if (manager != kManager) return context.decision;
   Remember(context);
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
@@ -19,7 +20,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     FinishPodGroup(context);
     return context.decision;
   }
-  if (Conclude(context) || Outrank(context) || RecordLease(context) || RecordRestart(context)) {
+  if (Conclude(context) || RaiseEpoch(context) || RecordLease(context) || RecordRestart(context)) {
     return context.decision;
   }
 

@@ -5,8 +5,8 @@
 #ifndef LOCKSTEP_OPERATOR_POLICY_DECIDE_H_
 #define LOCKSTEP_OPERATOR_POLICY_DECIDE_H_
 
-#include "operator/policy/decision.h"
-#include "operator/policy/snapshot.h"
+#include "operator/policy/facts/decision.h"
+#include "operator/policy/facts/snapshot.h"
 
 namespace lockstep::control {
 

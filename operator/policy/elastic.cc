@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/text/duration.h"
+#include "operator/policy/facts/rules.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -34,7 +35,7 @@ bool HasNode(const Machine& machine) {
 bool MayJoin(const ReconcileContext& context, const Machine& machine) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || machine.life != Life::kRunning) return false;
-  const core::GangStatus::MachineStatus* told = Told(*gang, machine);
+  const core::GangStatus::MachineStatus* told = ReportOf(*gang, machine);
   return told != nullptr && told->connected && !told->replace &&
          told->state != core::GangMachineState::kLost &&
          told->state != core::GangMachineState::kDraining;
@@ -225,7 +226,7 @@ void BeginAttempts(ReconcileContext& context, const Members& machines) {
     context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
     NoteSuccessor(context, machine, false);
   }
-  context.Intend();
+  context.WriteFirst();
 }
 
 bool Resize(ReconcileContext& context) {

@@ -22,14 +22,14 @@ bool WantsGone(const ReconcileContext& context, const MachineObservation& seen) 
 
 void CleanUp(ReconcileContext& context) {
   const core::JobStatus& status = context.snapshot.status;
-  std::optional<Time>& since = context.Own<&Memory::finish>().since;
+  std::optional<Time>& since = context.StateOf<&PolicyState::finish>().since;
   if (!since) since = context.now.boot;
   const bool told = status.verdict && status.verdict->generation.exists();
   const Time leave_by = told ? *since + kWindDown : *since;
   for (const MachineObservation& seen : context.snapshot.machines) {
     if (!WantsGone(context, seen)) continue;
     if (seen.all_ended || context.IsDue(leave_by)) {
-      context.Do(StopMachine{seen.name, seen.uid, std::nullopt});
+      context.AddAction(StopMachine{seen.name, seen.uid, std::nullopt});
     }
   }
   DeleteInTime(context);
@@ -39,7 +39,7 @@ void DeleteInTime(ReconcileContext& context) {
   const core::JobStatus& status = context.snapshot.status;
   const std::optional<int32_t>& ttl = context.spec().ttl_seconds_after_finished;
   if (!ttl || !status.timings.finished) return;
-  if (context.IsDue(*status.timings.finished + seconds(*ttl))) context.Do(DeleteJob{});
+  if (context.IsDue(*status.timings.finished + seconds(*ttl))) context.AddAction(DeleteJob{});
 }
 
 }  // namespace lockstep::control

@@ -1,5 +1,5 @@
+#include "operator/policy/facts/rules.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -42,7 +42,7 @@ void RaiseEpoch(ReconcileContext& context, uint32_t epoch, const std::string& ev
   context.next.epoch = epoch;
   context.AddEvent(true, "EpochRaised",
                    "status has gone back, as when an etcd is restored: " + evidence);
-  context.Intend();
+  context.WriteFirst();
 }
 
 // The highest attempt of a pod that a lost status ordered; 0: there is none. An operator that was
@@ -71,7 +71,7 @@ bool GoneMeansDead(ReconcileContext& context) {
 }
 
 void RememberFencing(ReconcileContext& context) {
-  std::optional<Time>& since = context.Own<&Memory::gang>().fencing_since;
+  std::optional<Time>& since = context.StateOf<&PolicyState::gang>().fencing_since;
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
     since.reset();
@@ -80,7 +80,7 @@ void RememberFencing(ReconcileContext& context) {
   }
 }
 
-bool Outrank(ReconcileContext& context) {
+bool RaiseEpoch(ReconcileContext& context) {
   if (const uint32_t attempt = AttemptOfLostStatus(context); attempt > 0) {
     RaiseEpoch(context, attempt, "a pod already has attempt " + std::to_string(attempt));
     return true;
@@ -91,7 +91,7 @@ bool Outrank(ReconcileContext& context) {
   const bool behind =
       IsReachableEpoch(status, gang->epoch) ||
       (gang->epoch == status.epoch && gang->observed_generation > context.snapshot.generation);
-  std::optional<Time>& last = context.Own<&Memory::gang>().outranked;
+  std::optional<Time>& last = context.StateOf<&PolicyState::gang>().outranked;
   if (!behind || (last && context.now.boot < *last + kOutrankAgain)) return false;
   last = context.now.boot;
   RaiseEpoch(context, gang->epoch + 1,
@@ -104,7 +104,7 @@ bool RecordLease(ReconcileContext& context) {
   if (context.machines.empty() || length <= context.next.machine_lost_after) return false;
   if (!Holds(Rule::kLongLeaseRecorded)) return false;
   context.next.machine_lost_after = length;
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "operator/policy/machines.h"
-#include "operator/policy/reconcile_context.h"
+#include "operator/policy/facts/machines.h"
+#include "operator/policy/facts/reconcile_context.h"
 
 namespace lockstep::control {
 

@@ -3,9 +3,11 @@
 
 #include "core/model/names.h"
 #include "core/status/health.h"
-#include "operator/policy/last_failure.h"
+#include "operator/policy/facts/rules.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
+#include "operator/policy/status/last_failure.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -30,7 +32,7 @@ const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
 
 // The coordinator's view of a machine whose container runs.
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
-  const core::GangStatus::MachineStatus* told = Told(status, machine);
+  const core::GangStatus::MachineStatus* told = ReportOf(status, machine);
   if (told == nullptr) return MachineState::kStarting;
   using From = core::GangMachineState;
   switch (told->state) {
@@ -219,7 +221,7 @@ void ObserveGang(ReconcileContext& context) {
 void ObserveTimings(ReconcileContext& context) {
   core::Timings& timings = context.next.timings;
   const bool placed = !context.machines.empty() && AllPlaced(context);
-  std::optional<WallTime>& scheduled = context.Own<&Memory::observe>().scheduled;
+  std::optional<WallTime>& scheduled = context.StateOf<&PolicyState::observe>().scheduled;
   if (!placed) {
     scheduled.reset();
   } else if (!timings.scheduled) {
@@ -304,7 +306,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   ObserveHealth(context, why);
   core::Shorten(next);
   if (next == context.snapshot.status) return;
-  Time& paced = context.Own<&Memory::observe>().paced;
+  Time& paced = context.StateOf<&PolicyState::observe>().paced;
   const Time due = IsUrgent(context.snapshot.status, next)
                        ? paced - kBurst * kDetailsEvery
                        : context.memory().record.written + kDetailsEvery;
@@ -318,7 +320,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   NoteUsage(context);
   core::Trim(next);
   paced = std::max(paced, context.now.boot) + kDetailsEvery;
-  context.Show();
+  context.WriteLast();
 }
 
 }  // namespace lockstep::control

@@ -24,7 +24,7 @@ Duration Pause(int releases, const std::string& uid) {
 
 void RememberRelease(ReconcileContext& context) {
   if (!context.snapshot.status.attempts.empty()) {
-    context.Own<&Memory::placement>().start_again.reset();
+    context.StateOf<&PolicyState::placement>().start_again.reset();
   }
 }
 
@@ -41,7 +41,7 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
     ++pending;
     if (first == nullptr || machine.seen->created < first->created) first = machine.seen;
   }
-  PlacementMemory& memory = context.Own<&Memory::placement>();
+  PlacementState& memory = context.StateOf<&PolicyState::placement>();
   if (first == nullptr) {
     const bool placed =
         !context.machines.empty() &&

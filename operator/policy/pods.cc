@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -58,14 +59,14 @@ bool Assemble(ReconcileContext& context) {
   BeginElastic(context);
   next.pod_group = PodGroupFor(context, next.epoch);
   next.observed_generation = context.snapshot.generation;
-  context.Own<&Memory::assembly>().made_in = next.epoch;
+  context.StateOf<&PolicyState::assembly>().made_in = next.epoch;
   next.state = core::JobState::kPending;
   next.reason = "its pods are being created";
   if (next.agent.image.empty()) next.agent = context.snapshot.agent;
   next.machine_lost_after =
       std::max(next.machine_lost_after, spec.failure_policy.machine_lost_after);
   StartClocks(context);
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 
@@ -78,7 +79,7 @@ void MakeMissing(ReconcileContext& context) {
   if (IsBudgetSpent(context)) return;  // the job ends, with what it has
   if (WaitsAfterRefusal(context)) return;
   const bool key_made = context.snapshot.notes.key_made;
-  if (!key_made) context.Do(MakeKey{});
+  if (!key_made) context.AddAction(MakeKey{});
   const bool grouped = MakePodGroupFirst(context);
   if (!MakeAddresses(context) || !key_made || !grouped) return;
   const bool may_make = MayMakePods(context.snapshot);
@@ -93,16 +94,16 @@ void MakeMissing(ReconcileContext& context) {
     }
     std::optional<std::string> place = PlaceOfSpare(context, machine);
     if (!place) continue;
-    context.Do(StartMachine{machine.index, machine.attempt,
-                            PredecessorsDead(context.memory().attempts, machine),
-                            FailedNodes(context, machine), std::move(*place)});
+    context.AddAction(StartMachine{machine.index, machine.attempt,
+                                   PredecessorsDead(context.memory().attempts, machine),
+                                   FailedNodes(context, machine), std::move(*place)});
   }
 }
 
 // The last failed attempt of each machine is kept for its logs.
 void DeleteStale(ReconcileContext& context) {
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
-    if (!seen->leave_by) context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
+    if (!seen->leave_by) context.AddAction(StopMachine{seen->name, seen->uid, kLeaveSeconds});
   }
   StopReplaced(context);
   for (const Machine& machine : context.machines) {
@@ -112,7 +113,7 @@ void DeleteStale(ReconcileContext& context) {
     }
     for (const MachineObservation* seen : machine.earlier) {
       if (seen == last || !seen->over() || seen->leave_by) continue;
-      context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
+      context.AddAction(StopMachine{seen->name, seen->uid, kLeaveSeconds});
     }
   }
 }
@@ -122,7 +123,7 @@ bool StopReplaced(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     for (const MachineObservation* seen : machine.earlier) {
       if (seen->over() || seen->leave_by) continue;
-      context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
+      context.AddAction(StopMachine{seen->name, seen->uid, kLeaveSeconds});
       some = true;
     }
   }

@@ -1,6 +1,7 @@
-// The policies that Decide calls, one file each. Each reads the context's snapshot and adds its
-// actions to the context. A policy that returns bool returns true if nothing else may be decided
-// before its intent is written.
+// The policies that Decide calls, one file each: these are for machines of any kind. kube/ has
+// those of Kubernetes alone, status/ those that record and report. Each reads the context's
+// snapshot and adds its actions to the context. A policy that returns bool returns true if nothing
+// else may be decided before its intent is written.
 #ifndef LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 #define LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 
@@ -8,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/gang/messages.h"
-#include "operator/policy/reconcile_context.h"
+#include "core/gang/protocol/messages.h"
+#include "operator/policy/facts/reconcile_context.h"
+#include "operator/policy/facts/stop.h"
 
 namespace lockstep::control {
 
@@ -39,13 +41,6 @@ void ObserveRestart(ReconcileContext& context);
 
 // stop.cc: stops the gang at one moment and takes back its attempts; then deletes its pods. The
 // reasons come from suspend, queue, deadline, scale and placement, in that order.
-struct Stop {
-  core::StopReason reason = core::StopReason::kSuspended;
-  bool fails = false;     // the job ends with it
-  bool queues = false;    // the job waits for its turn
-  bool releases = false;  // the gang releases its nodes and tries again later
-  std::string message;
-};
 std::optional<Stop> WantedStop(ReconcileContext& context);
 bool CarryOut(ReconcileContext& context, const Stop& stop);
 // The longest time from the stop request until all ranks are stopped.
@@ -62,45 +57,6 @@ std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 
-// queue.cc: makes no gang before Kueue admits it or after Kueue evicts it. Releases its quota when
-// nothing of the job runs.
-std::optional<Stop> StopForQueue(ReconcileContext& context);
-// Whether pods may be made: the admission is known and given. This also holds for a running gang
-// whose Workload was made anew. False: WhyNoPods gives the reason.
-bool MayMakePods(const Snapshot& snapshot);
-std::string WhyNoPods(ReconcileContext& context);
-void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
-// For a job that MultiKueue runs on another cluster. This cluster holds only the TrainingJob; the
-// other operator writes its status.
-void QueueElsewhere(ReconcileContext& context);
-void FinishWorkload(ReconcileContext& context);
-// Condition Admitted and status.queue.
-void ObserveQueue(ReconcileContext& context);
-// Whether the growth is due or was tried in vain, and Kueue has no request for it.
-bool IsGrowthMissing(const ReconcileContext& context);
-// "a growth to 4 machines waits for queue lq: ..."; "" where none does.
-std::string WhyNoGrowth(const ReconcileContext& context);
-
-// quota.cc: machines that are left out return their quota, and get another attempt when quota for
-// them is free again.
-bool TradeQuota(ReconcileContext& context);
-// The machines whose pods hold quota: without machines that returned theirs and have no pods.
-int64_t MachinesThatHoldQuota(ReconcileContext& context);
-
-// pod_group.cc: the PodGroup that a scheduler uses for the gang (spec.scheduling.gang). It is made
-// before the gang's pods and deleted after them.
-std::optional<core::PodGroupStatus> PodGroupFor(const ReconcileContext& context, uint32_t epoch);
-// False: the PodGroup must exist first.
-bool MakePodGroupFirst(ReconcileContext& context);
-bool IsPodGroupGone(const ReconcileContext& context);
-// Once all machines run: whether a scheduler without PodGroups placed them one by one.
-void AskWhetherHeeded(ReconcileContext& context);
-std::string WhyNotAsAGang(const ReconcileContext& context);  // "": no remark
-// If there is no gang, and none is planned.
-void LeavePodGroup(ReconcileContext& context);
-// The same for an ended job.
-void FinishPodGroup(ReconcileContext& context);
-
 // pods.cc: raises the epoch for the whole gang, makes missing keys and pods, and deletes pods that
 // are no longer needed.
 bool Assemble(ReconcileContext& context);
@@ -114,11 +70,6 @@ inline constexpr int64_t kLeaveSeconds = 1;
 bool StopReplaced(ReconcileContext& context);
 // Whether the last create was refused and the next try is not due yet.
 bool WaitsAfterRefusal(ReconcileContext& context);
-
-// addresses.cc: the job's names and its coordinator's address, and the pods that they lead to.
-// False: machines must wait, because these objects do not exist yet.
-bool MakeAddresses(ReconcileContext& context);
-void LeadAddresses(ReconcileContext& context);
 
 // Nodes that the next attempt of this machine avoids if others fit.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine);
@@ -176,7 +127,7 @@ std::string ElasticReason(const ReconcileContext& context);
 bool RecordLease(ReconcileContext& context);
 // Machine 0 refuses a desired state with an epoch or spec below those that it has taken. If status
 // went back, this raises the epoch above them.
-bool Outrank(ReconcileContext& context);
+bool RaiseEpoch(ReconcileContext& context);
 void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop);
 // If a coordinator has all its members and still waits for the end of earlier ranks, no member can
 // confirm that end. After it has waited for L, a pod that is gone from the API server counts as
@@ -196,60 +147,6 @@ struct Why {
 Why WhyNotRunning(ReconcileContext& context);
 // The reason of a running job; no text if all is well.
 Why WorthKnowing(ReconcileContext& context);
-// alignment.cc: condition TopologyAligned, from the reports of agents and the refusals of kubelets;
-// and one machine's binding, empty while unknown.
-void ObserveAlignment(ReconcileContext& context);
-std::string BindingOf(const ReconcileContext& context, const Machine& machine);
-// "is bound Partial where Node was asked: ..." from its agent; empty: the binding is as requested.
-std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
-// stall.cc: condition HangSuspected.
-void ObserveStall(ReconcileContext& context);
-// stragglers.cc: condition Straggler. The coordinator finds the straggler. If
-// failurePolicy.stragglers is Replace, it asks for the machine's replacement at the next
-// checkpoint, as for a rule.
-void ObserveStraggler(ReconcileContext& context);
-
-// world.cc: condition RanksNeverMet. A warning stays once it was given, because a later agent may
-// not have seen its cause.
-void DoubtWorld(ReconcileContext& context, const std::string& doubt);
-void ObserveWorld(ReconcileContext& context);
-// preflight.cc: what machines measured before ranks ran, and condition PreflightPassed.
-void ObservePreflight(ReconcileContext& context);
-// Why preflight asks to replace this machine; "": it does not, or the job has no preflight.
-std::string SlownessOf(const ReconcileContext& context, const Machine& machine);
-// prestart.cc: the parked interpreters, and the generations that started from them.
-void ObservePrestart(ReconcileContext& context);
-// progress.cc: the progress of the ranks, at most twice a minute; at the job's end the last report.
-void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang);
-void ConcludeProgress(ReconcileContext& context,
-                      const core::Termination* verdict);  // null: no verdict
-// history.cc: how generations ended and the next ones came.
-void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
-// The last answer of machine 0's current attempt, which may have ended since; null: there is none.
-const core::GangStatus* LastReport(const ReconcileContext& context);
-// The generations of machine 0's current attempt: those of its last answer, and those that ended
-// after it and that a termination message has. Their times are for WallOf.
-std::vector<core::GangStatus::GenerationStatus> LastGenerations(const ReconcileContext& context);
-// Records what is known of a gang before it is dissolved or replaced, or the job has ended.
-void RecordLastReport(ReconcileContext& context);
-// The job has failed with this generation, whose end may not be reported.
-void RecordVerdict(ReconcileContext& context, core::Generation generation,
-                   const core::Failure& failure);
-// Counts restarts by the cause that ended the previous generation: a generation that follows
-// another, and a rank that was restarted alone. Counters and history are up to date.
-void CountRestarts(ReconcileContext& context);
-// Records the end of a generation whose machine 0 is lost, because no agent reports it.
-void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
-// ledger.cc: accounts the machines' time until now, when the coordinator is lost with its
-// knowledge, and when the gang is dissolved. It needs no separate write.
-void AccountTime(ReconcileContext& context);
-void AccountLossOfMachine0(ReconcileContext& context, core::Cause cause);
-void CloseAccounts(ReconcileContext& context);
-// The coordinator's times count from the start of its agent. That is the start of its container,
-// which kubelet reports in seconds.
-std::optional<WallTime> WallOf(const ReconcileContext& context,
-                               const std::optional<Duration>& since_birth);
-
 }  // namespace lockstep::control
 
 #endif  // LOCKSTEP_OPERATOR_POLICY_POLICIES_H_

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "operator/policy/advice.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
+#include "operator/policy/status/advice.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {

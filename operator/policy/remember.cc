@@ -4,7 +4,7 @@ namespace lockstep::control {
 
 void Remember(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
-  AttemptsMemory& memory = context.Own<&Memory::attempts>();
+  AttemptsState& memory = context.StateOf<&PolicyState::attempts>();
   if (snapshot.status.epoch == 0) memory.from_the_beginning = true;
   for (const Machine& machine : context.machines) {
     if (machine.attempt == 0) continue;
@@ -13,7 +13,7 @@ void Remember(ReconcileContext& context) {
   }
   const auto remember = [&](const MachineObservation& seen) {
     if (seen.machine < 0) return;
-    AttemptsMemory::Known& known =
+    AttemptsState::Known& known =
         memory.attempts[{static_cast<uint32_t>(seen.machine), seen.attempt}];
     known.existed = true;
     // A pod that vanished before its end was observed may be deleted by force, with its processes

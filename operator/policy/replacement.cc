@@ -3,9 +3,10 @@
 
 #include "core/exit_codes.h"
 #include "core/failure/failure.h"
+#include "operator/policy/facts/rules.h"
 #include "operator/policy/loss.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -30,7 +31,7 @@ std::optional<Loss> Accusation(const ReconcileContext& context, const GangReport
   }
   const Machine& witness = context.machines[status.machine];
   if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
-  const core::GangStatus::MachineStatus* told = Told(status, machine);
+  const core::GangStatus::MachineStatus* told = ReportOf(status, machine);
   if (told == nullptr) return std::nullopt;
   if (told->replace) return AskedForByPolicy(machine);
   const bool silent = told->silent_for >= context.spec().failure_policy.machine_lost_after;
@@ -65,7 +66,7 @@ bool HasJoined(const ReconcileContext& context, const Machine& machine) {
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   if (!coordinator) return false;
   if (machine.index == 0) return coordinator->status.attempt == machine.attempt;
-  return Told(coordinator->status, machine) != nullptr;
+  return ReportOf(coordinator->status, machine) != nullptr;
 }
 
 // Machine 0 has run for longer than a machine may be silent. Every live agent has sent HELLO by
@@ -132,7 +133,7 @@ bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
       seen->end->exit_code != core::kExitStopped) {
     return false;
   }
-  auto& awaited = context.Own<&Memory::replacement>().reasons[loss.machine->index];
+  auto& awaited = context.StateOf<&PolicyState::replacement>().reasons[loss.machine->index];
   if (awaited.uid != seen->uid) awaited = {seen->uid, context.now.boot + kReasonPatience};
   return !context.IsDue(awaited.until);
 }
@@ -160,7 +161,7 @@ bool Runs(const ReconcileContext& context) {
 // a node that rejects or kills everything is not asked again and again. A rejection is quick
 // however long the image took that came before it.
 void SetBackoff(ReconcileContext& context, const Loss& loss) {
-  ReplacementMemory& memory = context.Own<&Memory::replacement>();
+  ReplacementState& memory = context.StateOf<&PolicyState::replacement>();
   const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
   const bool rejected = loss.elsewhere;
@@ -187,9 +188,9 @@ void Charge(ReconcileContext& context, const Loss& loss, bool* rejection_charged
   if (kind == EndKind::kOutOfMemory || kind == EndKind::kJob) {
     if (!loss.counted) ++counters.out_of_memory;
   } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
-    context.Own<&Memory::replacement>().overtaken = true;
+    context.StateOf<&PolicyState::replacement>().overtaken = true;
   } else if (kind == EndKind::kSlow && context.memory().replacement.slow < kMostFreeSlow) {
-    ++context.Own<&Memory::replacement>().slow;
+    ++context.StateOf<&PolicyState::replacement>().slow;
   } else if (kind != EndKind::kAsked) {
     ++counters.replacements;
   }
@@ -277,7 +278,7 @@ bool ResetBudget(ReconcileContext& context) {
       *context.snapshot.status.last_failure->time + context.spec().failure_policy.reset_after;
   if (!context.IsDue(due)) return false;
   context.next.counters.replacements_base = context.next.counters.replacements;
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 
@@ -309,7 +310,7 @@ bool AreRestartsSpent(const ReconcileContext& context) {
 }
 
 bool Replace(ReconcileContext& context) {
-  if (Runs(context)) context.Own<&Memory::replacement>().of_job.reset();
+  if (Runs(context)) context.StateOf<&PolicyState::replacement>().of_job.reset();
   if (JudgeSilent(context)) return true;
   if (IsBudgetSpent(context)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(context);
@@ -337,7 +338,7 @@ bool Replace(ReconcileContext& context) {
     SetBackoff(context, loss);
     if (const MachineObservation* last = loss.machine->last_seen;
         last != nullptr && loss.elsewhere) {
-      context.Own<&Memory::replacement>().refused_by.insert(last->node);
+      context.StateOf<&PolicyState::replacement>().refused_by.insert(last->node);
     }
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) {
@@ -350,7 +351,7 @@ bool Replace(ReconcileContext& context) {
           FailureRecord(context, FailureOf(loss), context.snapshot.status.gang_generation);
     }
     if (loss.kind == EndKind::kJob) {
-      context.Own<&Memory::replacement>().of_job = next.last_failure->failure;
+      context.StateOf<&PolicyState::replacement>().of_job = next.last_failure->failure;
     }
     context.AddEvent(IsFailure(loss.kind), "MachineReplaced",
                      "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
@@ -359,7 +360,7 @@ bool Replace(ReconcileContext& context) {
   ObserveAlignment(context);  // of the machines that were refused, before their next attempts
   if (next.timings.started) next.state = core::JobState::kRestarting;
   context.decision.replacements = static_cast<int>(losses.size());
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 

@@ -44,7 +44,7 @@ bool RecordRestart(ReconcileContext& context) {
                        (restart.at_commit ? " at the next commit" : "") +
                        (words.empty() ? "" : " by " + words));
   context.next.restart = std::move(restart);
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 

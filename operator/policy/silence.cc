@@ -4,8 +4,8 @@
 // status.elastic.silent has the machine and the attempt that was lost.
 #include <algorithm>
 
+#include "operator/policy/facts/rules.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -52,7 +52,7 @@ bool JudgeSilent(ReconcileContext& context) {
     if (!*with_node && Holds(Rule::kSilenceIsCharged)) ++context.next.counters.replacements;
   }
   if (!judged) return false;
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 

@@ -7,8 +7,9 @@
 
 #include "base/backoff.h"
 #include "core/failure/failure.h"
+#include "operator/policy/facts/rules.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -56,11 +57,11 @@ std::vector<const MachineObservation*> BestFirst(const ReconcileContext& context
 
 // Nobody's failure: it is asked to leave, and that it ends is not counted.
 void Release(ReconcileContext& context, const MachineObservation& spare) {
-  context.Own<&Memory::spares>().known.erase(spare.uid);
-  context.Do(StopMachine{spare.name, spare.uid, kLeaveSeconds});
+  context.StateOf<&PolicyState::spares>().known.erase(spare.uid);
+  context.AddAction(StopMachine{spare.name, spare.uid, kLeaveSeconds});
 }
 
-bool IsTaken(const SparesMemory& memory, const std::string& uid) {
+bool IsTaken(const SparesState& memory, const std::string& uid) {
   return std::ranges::any_of(memory.places,
                              [&](const auto& each) { return each.second.uid == uid; });
 }
@@ -78,8 +79,8 @@ std::vector<const MachineObservation*> BestPlaces(const ReconcileContext& contex
 }
 
 // The best spare leaves its node to this machine. Null: no spare's node fits.
-const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machine) {
-  SparesMemory& memory = context.Own<&Memory::spares>();
+const SparesState::Place* Take(ReconcileContext& context, const Machine& machine) {
+  SparesState& memory = context.StateOf<&PolicyState::spares>();
   const std::vector<std::string> failed = FailedNodes(context, machine);
   for (const MachineObservation* spare : BestPlaces(context)) {
     if (spare->stage == Stage::kUnplaced || IsTaken(memory, spare->uid)) continue;
@@ -87,7 +88,7 @@ const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machin
     context.AddEvent(false, "SpareTaken",
                      NameOf(machine) + " gets node " + spare->node + ", where " + spare->name +
                          " has kept its place");
-    const SparesMemory::Place place{spare->uid, spare->node, context.now.boot + kLeavePatience};
+    const SparesState::Place place{spare->uid, spare->node, context.now.boot + kLeavePatience};
     return &(memory.places[{machine.index, machine.attempt}] = place);
   }
   return nullptr;
@@ -95,7 +96,7 @@ const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machin
 
 // That it was preempted, evicted or deleted, or could not live where it was.
 void CountEnd(ReconcileContext& context, WallTime made) {
-  SparesMemory& memory = context.Own<&Memory::spares>();
+  SparesState& memory = context.StateOf<&PolicyState::spares>();
   memory.quick_ends = context.now.wall - made < kShortLife ? memory.quick_ends + 1 : 0;
   memory.make_again =
       std::max(memory.make_again, context.now.boot + core::BackoffAfter(memory.quick_ends));
@@ -104,7 +105,7 @@ void CountEnd(ReconcileContext& context, WallTime made) {
 // A machine without a node takes the node of a spare. Then spares without a node leave, so that
 // they do not compete with machines for nodes.
 void MakeRoom(ReconcileContext& context) {
-  const SparesMemory& memory = context.memory().spares;
+  const SparesState& memory = context.memory().spares;
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kPending) continue;
     if (memory.places.contains({machine.index, machine.attempt})) continue;
@@ -127,7 +128,7 @@ size_t MostSpares(ReconcileContext& context) {
 }
 
 void Make(ReconcileContext& context, size_t missing) {
-  SparesMemory& memory = context.Own<&Memory::spares>();
+  SparesState& memory = context.StateOf<&PolicyState::spares>();
   if (!context.IsDue(memory.make_again)) return;
   std::set<int32_t> numbers;  // one that leaves has its name until it is gone
   for (const MachineObservation& spare : context.snapshot.spares) numbers.insert(spare.spare);
@@ -136,7 +137,7 @@ void Make(ReconcileContext& context, size_t missing) {
   // A name that was asked for in vain may be a stranger's.
   for (int32_t number = memory.tries % kNames; missing > 0; ++number) {
     if (numbers.contains(number)) continue;
-    context.Do(StartSpare{static_cast<uint32_t>(number), {avoid.begin(), avoid.end()}});
+    context.AddAction(StartSpare{static_cast<uint32_t>(number), {avoid.begin(), avoid.end()}});
     --missing;
   }
   memory.make_again = context.now.boot + DoubledPause(kFirstRetry, kLastRetry, memory.tries++);
@@ -146,7 +147,7 @@ void Make(ReconcileContext& context, size_t missing) {
 }  // namespace
 
 void RememberSpares(ReconcileContext& context) {
-  SparesMemory& memory = context.Own<&Memory::spares>();
+  SparesState& memory = context.StateOf<&PolicyState::spares>();
   const bool first = !std::exchange(memory.begun, true);
   for (const MachineObservation& spare : context.snapshot.spares) {
     if (first && spare.leave_by) memory.released.insert(spare.uid);
@@ -171,8 +172,7 @@ void RememberSpares(ReconcileContext& context) {
 std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine& machine) {
   const auto& places = context.memory().spares.places;
   const auto found = places.find({machine.index, machine.attempt});
-  const SparesMemory::Place* place =
-      found != places.end() ? &found->second : Take(context, machine);
+  const SparesState::Place* place = found != places.end() ? &found->second : Take(context, machine);
   if (place == nullptr) return "";
   const MachineObservation* spare = Find(context, place->uid);
   if (spare == nullptr || spare->all_ended) return place->node;

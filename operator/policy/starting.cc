@@ -1,8 +1,8 @@
 #include <string>
 #include <utility>
 
-#include "operator/policy/advice.h"
 #include "operator/policy/loss.h"
+#include "operator/policy/status/advice.h"
 
 namespace lockstep::control {
 namespace {
@@ -24,14 +24,14 @@ std::string WhatKeepsIt(const MachineObservation& seen) {
 }  // namespace
 
 std::optional<Loss> FindStuck(ReconcileContext& context, const Machine& machine) {
-  auto& memory = context.Own<&Memory::replacement>().stuck;
+  auto& memory = context.StateOf<&PolicyState::replacement>().stuck;
   const MachineObservation& seen = *machine.seen;
   std::string likeness = LikenessOf(seen);
   if (likeness.empty()) {
     memory.erase(machine.index);
     return std::nullopt;
   }
-  ReplacementMemory::Stuck& stuck = memory[machine.index];
+  ReplacementState::Stuck& stuck = memory[machine.index];
   if (stuck.uid != seen.uid || stuck.likeness != likeness) {
     stuck = {seen.uid, likeness, context.now.boot};
   }

@@ -3,6 +3,7 @@
 
 #include "core/exit_codes.h"
 #include "operator/policy/policies.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -38,7 +39,7 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
   next.attempts = {};
   next.replicas = 0;
   if (stop.reason == core::StopReason::kSuspended) next.timings = {};  // its clocks stand still
-  context.Own<&Memory::stop>().since.reset();
+  context.StateOf<&PolicyState::stop>().since.reset();
   if (stop.fails) {
     next.verdict = core::JobVerdict{
         .generation = {}, .exit_code = core::kExitDeadline, .cause = core::Cause::kStopRequested};
@@ -54,7 +55,7 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
   if (stop.fails) context.AddEvent(true, "Failed", stop.message);
   if (stop.releases) context.AddEvent(true, "GangReleased", stop.message);
   if (stop.queues) context.AddEvent(false, "Requeued", stop.message);
-  context.Intend();
+  context.WriteFirst();
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ std::optional<Stop> WantedStop(ReconcileContext& context) {
        {StopForSuspend, StopForQueue, StopForDeadline, StopForScale, StopForStartTimeout}) {
     if (std::optional<Stop> stop = policy(context)) return stop;
   }
-  context.Own<&Memory::stop>().since.reset();
+  context.StateOf<&PolicyState::stop>().since.reset();
   return std::nullopt;
 }
 
@@ -73,7 +74,7 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
     ClearAway(context);
     return false;
   }
-  std::optional<Time>& since = context.Own<&Memory::stop>().since;
+  std::optional<Time>& since = context.StateOf<&PolicyState::stop>().since;
   if (!since) since = context.now.boot;
   // First, because the taken-back attempts no longer show which machines were replaced.
   if (StopReplaced(context) || !MayLeave(context, stop, *since)) return false;
@@ -106,7 +107,7 @@ bool ClearAway(ReconcileContext& context) {
     if (!seen->leave_by) {
       StopMachine stop{seen->name, seen->uid, std::nullopt};
       if (seen->stage != Stage::kRunning) stop.grace_seconds = kLeaveSeconds;  // no agent has begun
-      context.Do(std::move(stop));
+      context.AddAction(std::move(stop));
       some_left = true;
     } else if (!IsGone(context, *seen)) {
       some_left = true;

@@ -3,9 +3,10 @@
 #include <utility>
 
 #include "core/exit_codes.h"
-#include "operator/policy/last_failure.h"
+#include "operator/policy/facts/rules.h"
 #include "operator/policy/policies.h"
-#include "operator/policy/rules.h"
+#include "operator/policy/status/last_failure.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -34,7 +35,7 @@ bool End(ReconcileContext& context, bool success, const std::string& reason,
   MarkFinished(context.next, success, reason, message, context.now);
   context.AddEvent(!success, success ? "Succeeded" : "Failed", message);
   context.why = reason;
-  context.Intend();
+  context.WriteFirst();
   return true;
 }
 
@@ -119,7 +120,7 @@ bool FailByRestarts(ReconcileContext& context) {
 
 // Machine 0 ends the job by itself when it hears of the count; without it, this does.
 bool SpendBudget(ReconcileContext& context) {
-  std::optional<Time>& since = context.Own<&Memory::verdict>().spent_since;
+  std::optional<Time>& since = context.StateOf<&PolicyState::verdict>().spent_since;
   if (!IsBudgetSpent(context) || context.machines.empty()) {
     since.reset();
     return false;

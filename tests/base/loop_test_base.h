@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/time.h"
 
 namespace lockstep {

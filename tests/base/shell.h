@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <string>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 
 namespace lockstep {
 

@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
 #include "base/events/tensorboard.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/loop/event_loop.h"
 #include "cli/run/kept_checkpoint.h"
 #include "cli/run/run_state.h"
 #include "core/exit_codes.h"
-#include "core/gang/outcome.h"
+#include "core/gang/status/outcome.h"
 #include "tests/worker/trainer/checkpoint/checkpoint_test_base.h"
 #include "worker/agent/files/part_folder.h"
 #include "worker/agent/last_message.h"
@@ -282,7 +282,7 @@ class Store {
   std::string Commit() {
     std::string problem = "no answer";
     bool answered = false;
-    store_->Take(1, "step-1", [&](std::string said) {
+    store_->StorePart(1, "step-1", [&](std::string said) {
       problem = std::move(said);
       answered = true;
     });

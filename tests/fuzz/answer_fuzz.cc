@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/http/http_answer.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace {
 

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "core/exit_codes.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/fields.h"
-#include "core/gang/member.h"
-#include "core/gang/messages.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/member/member.h"
+#include "core/gang/protocol/messages.h"
+#include "core/gang/status/fields.h"
 
 namespace lockstep::core {
 namespace {

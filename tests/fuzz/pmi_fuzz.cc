@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 #include "worker/agent/services/pmi.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 #include "worker/agent/services/pmix.h"
 #include "worker/pmix/message.h"
 

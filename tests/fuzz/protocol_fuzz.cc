@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/gang/messages.h"
-#include "core/gang/status_api.h"
+#include "core/gang/protocol/messages.h"
+#include "core/gang/status/status_api.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -15,7 +15,7 @@
 
 #include "core/model/spec.h"
 #include "core/status/status.h"
-#include "operator/policy/snapshot.h"
+#include "operator/policy/facts/snapshot.h"
 
 namespace lockstep::sim {
 

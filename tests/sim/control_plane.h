@@ -20,7 +20,7 @@
 
 #include "base/wall_time.h"
 #include "operator/controller/jobs/rate_limiter.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 #include "tests/sim/api_server.h"
 #include "tests/sim/kubelets.h"
 #include "tests/sim/operator.h"
@@ -75,7 +75,7 @@ class ControlPlane : public Operator {
     control::RateLimiter replacements;
     Time replaced = Time::min();
     control::Notes notes;
-    control::Memory memory;
+    control::PolicyState memory;
     std::optional<control::GangReport> coordinator;
     std::optional<control::GangReport> member;
     std::optional<core::DesiredState> desired;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/gang/lease.h"
+#include "core/gang/protocol/lease.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 #include "tests/sim/network.h"
 
 namespace lockstep::sim {

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 #include "tests/sim/api_server.h"
 #include "tests/sim/machine.h"
 

@@ -51,7 +51,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
       spec_(spec),
       clock_(clock),
       born_(Local()),
-      standstill_(core::Witness::kCounter, {Local(), world.now().count()}),
+      standstill_(core::SecondClock::kCounter, {Local(), world.now().count()}),
       member_(MemberConfigOf(world, node, spec)) {
   if (spec.index != 0) return;
   core::CoordinatorConfig config;
@@ -94,7 +94,7 @@ Time Machine::Local() const { return clock_.Local(world_.now()); }
 // The counter runs on while the machine stands still, and its clock with it.
 void Machine::LookForStandstill() {
   const Duration still = standstill_.OnReading({Local(), world_.now().count()});
-  if (still > Duration::zero()) Do(member_.OnStoodStill(Local(), still));
+  if (still > Duration::zero()) CarryOut(member_.OnStoodStill(Local(), still));
 }
 
 void Machine::Settle() {
@@ -102,9 +102,9 @@ void Machine::Settle() {
     auto [up, message] = std::move(local_.front());
     local_.pop_front();
     if (up) {
-      Do(coordinator_->OnMessage(Local(), kLocalConnection, message));
+      CarryOut(coordinator_->OnMessage(Local(), kLocalConnection, message));
     } else if (connection_ == kLocalConnection) {
-      Do(member_.OnMessage(Local(), message));
+      CarryOut(member_.OnMessage(Local(), message));
     }
   }
   if (!alive_) return;
@@ -137,20 +137,20 @@ void Machine::Arm() {
 }
 
 void Machine::RunTimers() {
-  if (coordinator_ && coordinator_->NextWake() <= Local()) Do(coordinator_->OnTimer(Local()));
-  if (alive_ && member_.NextWake() <= Local()) Do(member_.OnTimer(Local()));
+  if (coordinator_ && coordinator_->NextWake() <= Local()) CarryOut(coordinator_->OnTimer(Local()));
+  if (alive_ && member_.NextWake() <= Local()) CarryOut(member_.OnTimer(Local()));
 }
 
-void Machine::Do(core::MemberActions actions) {
+void Machine::CarryOut(core::MemberActions actions) {
   for (core::MemberAction& action : actions) {
-    std::visit([this](auto& body) { Do(body); }, action);
+    std::visit([this](auto& body) { CarryOut(body); }, action);
     if (!alive_) return;
   }
 }
 
-void Machine::Do(core::CoordinatorActions actions) {
+void Machine::CarryOut(core::CoordinatorActions actions) {
   for (core::CoordinatorAction& action : actions) {
-    std::visit([this](auto& body) { Do(body); }, action);
+    std::visit([this](auto& body) { CarryOut(body); }, action);
     if (!alive_) return;
   }
 }
@@ -166,7 +166,7 @@ void Machine::Connect() {
       InAgent([this] {
         connecting_ = false;
         connection_ = kLocalConnection;
-        Do(member_.OnConnected(Local()));
+        CarryOut(member_.OnConnected(Local()));
       });
     });
     return;
@@ -180,7 +180,7 @@ void Machine::Connect() {
       if (there && !world_.network().Blocked(node_, *server)) {
         connect_backoff_ = milliseconds(10);
         connection_ = world_.network().Connect(node_, *server);
-        Do(member_.OnConnected(Local()));
+        CarryOut(member_.OnConnected(Local()));
         return;
       }
       connect_backoff_ = std::min<Duration>(connect_backoff_ * 2, milliseconds(500));
@@ -193,7 +193,7 @@ void Machine::Connect() {
 void Machine::OnMessage(core::ConnectionId id, core::Message message) {
   InAgent([this, id, message = std::move(message)] {
     if (id != connection_) return;
-    Do(member_.OnMessage(Local(), message));
+    CarryOut(member_.OnMessage(Local(), message));
   });
 }
 
@@ -202,22 +202,22 @@ void Machine::OnDisconnected(core::ConnectionId id) {
     if (id != connection_) return;
     connection_ = 0;
     world_.Log(Name(), " is disconnected");
-    Do(member_.OnDisconnected(Local()));
+    CarryOut(member_.OnDisconnected(Local()));
     if (alive_ && !leaving_) Connect();
   });
 }
 
 void Machine::OnMessageFromPeer(core::ConnectionId id, core::Message message) {
   InAgent([this, id, message = std::move(message)] {
-    Do(coordinator_->OnMessage(Local(), id, message));
+    CarryOut(coordinator_->OnMessage(Local(), id, message));
   });
 }
 
 void Machine::OnPeerGone(core::ConnectionId id) {
-  InAgent([this, id] { Do(coordinator_->OnDisconnect(Local(), id)); });
+  InAgent([this, id] { CarryOut(coordinator_->OnDisconnect(Local(), id)); });
 }
 
-void Machine::Do(core::SendToCoordinator& action) {
+void Machine::CarryOut(core::SendToCoordinator& action) {
   if (connection_ == 0) return;
   if (std::holds_alternative<core::Pong>(action.message)) {
     uint32_t attempt = world_.AttemptBehind(connection_, *this);
@@ -239,19 +239,19 @@ void Machine::Do(core::SendToCoordinator& action) {
   }
 }
 
-void Machine::Do(core::Disconnect& action) {
+void Machine::CarryOut(core::Disconnect& action) {
   world_.Log(Name(), " disconnects: ", action.reason);
   if (connection_ == 0) return;
   if (connection_ == kLocalConnection) {
     connection_ = 0;
     local_.clear();
-    Do(coordinator_->OnDisconnect(Local(), kLocalConnection));
+    CarryOut(coordinator_->OnDisconnect(Local(), kLocalConnection));
   } else {
     world_.network().CloseUp(connection_);
     connection_ = 0;
   }
   if (!alive_) return;
-  Do(member_.OnDisconnected(Local()));
+  CarryOut(member_.OnDisconnected(Local()));
   if (action.final) return;
   world_.queue().After(milliseconds(50), [this] {
     InAgent([this] {
@@ -260,7 +260,7 @@ void Machine::Do(core::Disconnect& action) {
   });
 }
 
-void Machine::Do(core::SendTo& action) {
+void Machine::CarryOut(core::SendTo& action) {
   if (!std::holds_alternative<core::Ping>(action.message)) {
     world_.Log(Name(), " <- ", core::NameOf(action.message), " to #", action.connection);
   }
@@ -286,7 +286,7 @@ void Machine::Do(core::SendTo& action) {
   }
 }
 
-void Machine::Do(core::CloseConnection& action) {
+void Machine::CarryOut(core::CloseConnection& action) {
   world_.Log(Name(), " closes #", action.connection, ": ", action.reason);
   if (action.connection != kLocalConnection) return world_.network().CloseDown(action.connection);
   world_.queue().After(Duration::zero(), [this] { OnDisconnected(kLocalConnection); });
@@ -301,13 +301,13 @@ void Machine::OnDesiredState(const core::DesiredState& desired) {
       return;
     }
     world_.op().OnDesiredStateTaken(node_, desired);
-    Do(std::move(*actions));
+    CarryOut(std::move(*actions));
   });
 }
 
 // ---- the end of the agent, and stops ----
 
-void Machine::Do(core::ExitAgent& action) {
+void Machine::CarryOut(core::ExitAgent& action) {
   world_.Log(Name(), " wants to leave with ", action.code, ": ", action.reason);
   if (leaving_) return;
   leaving_ = std::move(action);
@@ -315,7 +315,7 @@ void Machine::Do(core::ExitAgent& action) {
   world_.queue().At(leave_by_, [this] { InAgent([] {}); });
 }
 
-void Machine::Do(core::ExitCoordinator& action) {
+void Machine::CarryOut(core::ExitCoordinator& action) {
   world_.Log(Name(), " coordinator is done with ", action.code, ": ", action.reason);
   if (coordinator_->verdict() && action.code != 75) {
     leaving_ = core::ExitAgent{action.code, coordinator_->verdict(), action.reason};
@@ -324,9 +324,9 @@ void Machine::Do(core::ExitCoordinator& action) {
   Leave(action.code);
 }
 
-void Machine::Do(core::MemberLog& action) { world_.Log(Name(), " says: ", action.line); }
+void Machine::CarryOut(core::MemberLog& action) { world_.Log(Name(), " says: ", action.line); }
 
-void Machine::Do(core::CoordinatorLog& action) { world_.Log(Name(), " says: ", action.line); }
+void Machine::CarryOut(core::CoordinatorLog& action) { world_.Log(Name(), " says: ", action.line); }
 
 void Machine::Leave(int code) {
   exit_code_ = code;
@@ -368,7 +368,7 @@ void Machine::Terminate(Duration grace, bool evidence) {
     world_.Log(Name(), " gets SIGTERM");
     // Its peers may fail before its request arrives.
     world_.invariants().OnApplicationFault();
-    Do(member_.OnTerminate(Local(), grace));
+    CarryOut(member_.OnTerminate(Local(), grace));
   });
 }
 
@@ -440,7 +440,7 @@ void Machine::SlowSpawn(Duration most, Duration duration) {
 
 void Machine::Unalign() {
   world_.Log(Name(), " finds its ranks bound otherwise");
-  InAgent([this] { Do(member_.OnBound(Local(), spawning_, core::Binding::kPartial, "")); });
+  InAgent([this] { CarryOut(member_.OnBound(Local(), spawning_, core::Binding::kPartial, "")); });
 }
 
 // ---- what others see ----

@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/gang/coordinator.h"
-#include "core/gang/member.h"
-#include "core/gang/standstill.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/diagnosis/standstill.h"
+#include "core/gang/member/member.h"
 #include "tests/sim/clock.h"
 #include "tests/sim/network.h"
 
@@ -142,35 +142,35 @@ class Machine {
     Settle();
   }
 
-  void Do(core::MemberActions actions);
-  void Do(core::CoordinatorActions actions);
-  void Do(core::SendToCoordinator& action);
-  void Do(core::Disconnect& action);
-  void Do(core::Spawn& action);
-  void Do(core::StopProcesses& action);
-  void Do(core::SetLease& action);
-  void Do(core::AnswerCommit& action);
-  void Do(core::FetchPart& action);
+  void CarryOut(core::MemberActions actions);
+  void CarryOut(core::CoordinatorActions actions);
+  void CarryOut(core::SendToCoordinator& action);
+  void CarryOut(core::Disconnect& action);
+  void CarryOut(core::Spawn& action);
+  void CarryOut(core::StopProcesses& action);
+  void CarryOut(core::SetLease& action);
+  void CarryOut(core::AnswerCommit& action);
+  void CarryOut(core::FetchPart& action);
   void FetchStored(const core::MemoryPart& part);
-  void Do(core::DropParts& action);
-  void Do(core::PersistPart& action);
-  void Do(core::FinishPersisting& action);
-  void Do(core::ExitAgent& action);
-  void Do(core::MemberLog& action);
+  void CarryOut(core::DropParts& action);
+  void CarryOut(core::PersistPart& action);
+  void CarryOut(core::FinishPersisting& action);
+  void CarryOut(core::ExitAgent& action);
+  void CarryOut(core::MemberLog& action);
   // None comes before its time is up: what waits for it must do without.
-  void Do(core::CollectEvidence&) {}
-  void Do(core::MeasureMachine& action);
-  void Do(core::RunCommand&) {}  // no launcher runs in this world,
-  void Do(core::AnswerRun&) {}
-  void Do(core::DeliverFence&) {}  // and no rank asks for a fence
-  void Do(core::ProbePorts& action);
-  void Do(core::SpawnAgain& action);
-  void Do(core::SendTo& action);
-  void Do(core::CloseConnection& action);
-  void Do(core::PrepareGeneration& action);
-  void Do(core::FindPorts& action);
-  void Do(core::ExitCoordinator& action);
-  void Do(core::CoordinatorLog& action);
+  void CarryOut(core::CollectEvidence&) {}
+  void CarryOut(core::MeasureMachine& action);
+  void CarryOut(core::RunCommand&) {}  // no launcher runs in this world,
+  void CarryOut(core::AnswerRun&) {}
+  void CarryOut(core::DeliverFence&) {}  // and no rank asks for a fence
+  void CarryOut(core::ProbePorts& action);
+  void CarryOut(core::SpawnAgain& action);
+  void CarryOut(core::SendTo& action);
+  void CarryOut(core::CloseConnection& action);
+  void CarryOut(core::PrepareGeneration& action);
+  void CarryOut(core::FindPorts& action);
+  void CarryOut(core::ExitCoordinator& action);
+  void CarryOut(core::CoordinatorLog& action);
 
   void LookForStandstill();
   void Settle();

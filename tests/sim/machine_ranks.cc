@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-#include "core/gang/rules.h"
+#include "core/gang/protocol/rules.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/world.h"
 
@@ -17,35 +17,35 @@ constexpr Duration kUnkillableAfter = seconds(30);
 
 // ---- generations ----
 
-void Machine::Do(core::PrepareGeneration& action) {
+void Machine::CarryOut(core::PrepareGeneration& action) {
   world_.volume().Prepare(action.generation, [this](core::Prepared prepared) {
     prepared.master_address = "10.0.0." + std::to_string(node_);
     prepared.port = 30'000 + prepared.generation.n;
     InAgent([this, prepared = std::move(prepared)] {
-      Do(coordinator_->OnPrepared(Local(), prepared));
+      CarryOut(coordinator_->OnPrepared(Local(), prepared));
     });
   });
 }
 
-void Machine::Do(core::FindPorts& action) {
+void Machine::CarryOut(core::FindPorts& action) {
   core::FoundPorts found;
   found.generation = action.generation;
   found.first = next_port_;
   next_port_ += action.count;
   world_.queue().After(microseconds(100), [this, found = std::move(found)] {
-    InAgent([this, found] { Do(coordinator_->OnPortsFound(Local(), found)); });
+    InAgent([this, found] { CarryOut(coordinator_->OnPortsFound(Local(), found)); });
   });
 }
 
 // On each machine something listens on every fifth of those that machine 0 may find.
-void Machine::Do(core::ProbePorts& action) {
+void Machine::CarryOut(core::ProbePorts& action) {
   const auto& [generation, first, count] = action.ports;
   const bool taken = (first / count + node_) % 5 == 0;
-  Do(member_.OnPortsTried(Local(), {generation, first, taken ? first : 0}));
+  CarryOut(member_.OnPortsTried(Local(), {generation, first, taken ? first : 0}));
 }
 
 // Machines are alike, and so are links.
-void Machine::Do(core::MeasureMachine& action) {
+void Machine::CarryOut(core::MeasureMachine& action) {
   measuring_ = action.measure;
   world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(100)),
                        [this, id = action.measure.id, linked = action.measure.linked] {
@@ -71,10 +71,10 @@ void Machine::EndMeasure(uint64_t id, bool linked) {
     }
   }
   measuring_.reset();
-  Do(member_.OnMeasured(Local(), std::move(measured)));
+  CarryOut(member_.OnMeasured(Local(), std::move(measured)));
 }
 
-void Machine::Do(core::Spawn& action) {
+void Machine::CarryOut(core::Spawn& action) {
   measuring_.reset();
   lease_end_ = action.lease_end;
   ArmGuard();
@@ -113,7 +113,7 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
     death.exit_code = 127;
     death.at = Local();
     death.by_itself = true;
-    Do(member_.OnProcessDied(Local(), start.generation, death));
+    CarryOut(member_.OnProcessDied(Local(), start.generation, death));
     return;
   }
   Run(start, rank);
@@ -123,7 +123,7 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
 void Machine::CountSpawned(core::Generation generation) {
   if (++spawned_ < world_.shape().processes) return;
   world_.queue().After(microseconds(1), [this, generation] {
-    InAgent([this, generation] { Do(member_.OnSpawned(Local(), generation)); });
+    InAgent([this, generation] { CarryOut(member_.OnSpawned(Local(), generation)); });
   });
 }
 
@@ -162,8 +162,9 @@ void Machine::TellEnd(Process& process) {
     Process* one = Find(pid);
     if (one == nullptr || one->generation != generation || one->killed != kNever) return;
     one->left = true;
-    InAgent(
-        [this, generation, rank = one->rank] { Do(member_.OnLeft(Local(), generation, rank)); });
+    InAgent([this, generation, rank = one->rank] {
+      CarryOut(member_.OnLeft(Local(), generation, rank));
+    });
   });
 }
 
@@ -187,7 +188,7 @@ void Machine::Run(const core::Start& start, uint32_t rank) {
                          [this, pid = process.pid, generation = process.generation, rank] {
                            if (Find(pid) == nullptr) return;
                            InAgent([this, generation, rank] {
-                             Do(member_.OnRejoins(Local(), generation, rank, true));
+                             CarryOut(member_.OnRejoins(Local(), generation, rank, true));
                            });
                          });
   }
@@ -197,7 +198,7 @@ void Machine::Run(const core::Start& start, uint32_t rank) {
                            start.memory.exists() ? InMemory(start.memory) : start.resume);
 }
 
-void Machine::Do(core::SpawnAgain& action) {
+void Machine::CarryOut(core::SpawnAgain& action) {
   // What it left behind is killed first.
   world_.queue().After(world_.random().Between(microseconds(200), milliseconds(4)),
                        [this, generation = action.generation, rank = action.rank] {
@@ -212,7 +213,7 @@ void Machine::ExecAgain(core::Generation generation, uint32_t rank) {
   Run(start_, rank);
 }
 
-void Machine::Do(core::StopProcesses& action) {
+void Machine::CarryOut(core::StopProcesses& action) {
   Time kill_at = clock_.True(action.kill_at);
   bool now = action.kill_at <= Local();
   world_.Log(Name(), " stops ", action.generation, now ? " by SIGKILL" : " by SIGTERM");
@@ -250,7 +251,7 @@ void Machine::Do(core::StopProcesses& action) {
       const bool killed = std::ranges::any_of(processes_, [&](const Process& process) {
         return process.generation == generation && process.killed != kNever;
       });
-      if (killed) Do(member_.OnUnkillable(Local(), generation));
+      if (killed) CarryOut(member_.OnUnkillable(Local(), generation));
     });
   });
   // The sweep takes a moment even where nothing is left.
@@ -268,7 +269,7 @@ void Machine::CheckAllDead() {
   core::Generation generation = stopping_->generation;
   stopping_.reset();
   if (spawning_ == generation) spawning_ = {};
-  Do(member_.OnAllDead(Local(), generation));
+  CarryOut(member_.OnAllDead(Local(), generation));
 }
 
 void Machine::KillProcess(Process& process) {
@@ -323,9 +324,9 @@ void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
   death.by_itself = by_itself;
   InAgent([this, generation, rank, death] {
     if (death.exit_code == 0) {
-      Do(member_.OnProcessFinished(Local(), generation, rank, death.by_itself));
+      CarryOut(member_.OnProcessFinished(Local(), generation, rank, death.by_itself));
     } else {
-      Do(member_.OnProcessDied(Local(), generation, death));
+      CarryOut(member_.OnProcessDied(Local(), generation, death));
     }
     if (alive_) CheckAllDead();
   });
@@ -337,7 +338,7 @@ void Machine::OnProgress(uint32_t rank, int64_t step) {
     progress.rank = rank;
     progress.step = step;
     progress.total_steps = world_.shape().steps;
-    Do(member_.OnProgress(Local(), progress));
+    CarryOut(member_.OnProgress(Local(), progress));
   });
 }
 
@@ -345,7 +346,7 @@ void Machine::OnCommit(core::Generation generation) {
   InAgent([this, generation] {
     uint64_t id = next_commit_++;
     commits_[id] = {generation, ""};
-    Do(member_.OnCommit(Local(), id));
+    CarryOut(member_.OnCommit(Local(), id));
   });
 }
 
@@ -356,14 +357,16 @@ void Machine::OnMemoryCommit(core::Generation generation, const std::string& nam
     uint64_t id = next_commit_++;
     commits_[id] = {generation, name};
     memory_commits_[id] = name;
-    Do(member_.OnMemoryCommit(Local(), id, name, world_.random().Chance(5) ? "it is full" : ""));
+    CarryOut(
+        member_.OnMemoryCommit(Local(), id, name, world_.random().Chance(5) ? "it is full" : ""));
   });
 }
 
 // The part is read, which takes a while, and counts from then on.
 void Machine::Hold(const core::MemoryPart& part, Duration after) {
-  world_.queue().After(
-      after, [this, part] { InAgent([this, part] { Do(member_.OnPartHeld(Local(), part)); }); });
+  world_.queue().After(after, [this, part] {
+    InAgent([this, part] { CarryOut(member_.OnPartHeld(Local(), part)); });
+  });
 }
 
 bool Machine::HasPart(const core::MemoryPart& part) const {
@@ -381,11 +384,11 @@ void Machine::FetchStored(const core::MemoryPart& part) {
   world_.queue().After(takes, [this, part] {
     const bool there = world_.volume().Recall(part.id);
     if (there && !world_.random().Chance(20)) return Hold(part, Duration::zero());
-    InAgent([this, part] { Do(member_.OnFetchFailed(Local(), part, "the store is down")); });
+    InAgent([this, part] { CarryOut(member_.OnFetchFailed(Local(), part, "the store is down")); });
   });
 }
 
-void Machine::Do(core::FetchPart& action) {
+void Machine::CarryOut(core::FetchPart& action) {
   if (action.fetch.address.empty()) return FetchStored(action.fetch.part);
   const Duration takes = world_.random().Between(milliseconds(1), milliseconds(60));
   world_.queue().After(takes, [this, fetch = action.fetch] {
@@ -395,19 +398,19 @@ void Machine::Do(core::FetchPart& action) {
     if (there) return Hold(fetch.part, Duration::zero());
     InAgent([this, fetch] {
       world_.invariants().OnFetchFailed(*this, fetch.part.id);
-      Do(member_.OnFetchFailed(Local(), fetch.part, "it is torn, or nobody answers"));
+      CarryOut(member_.OnFetchFailed(Local(), fetch.part, "it is torn, or nobody answers"));
     });
   });
 }
 
-void Machine::Do(core::DropParts& action) {
+void Machine::CarryOut(core::DropParts& action) {
   for (const core::MemoryPart& part : action.parts) {
     world_.Log(Name(), " drops machine ", part.machine, "'s part of ", InMemory(part.id));
   }
 }
 
 // Asked again around a reconnect, it is answered once.
-void Machine::Do(core::PersistPart& action) {
+void Machine::CarryOut(core::PersistPart& action) {
   const core::Persist persist = action.persist;
   if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
   // What is dropped while it is written stays until then.
@@ -436,14 +439,14 @@ void Machine::Write(const core::Persist& persist, bool held) {
   }
   world_.Log(Name(), " writes ", InMemory(persist.id), " to ", persist.to.generation, "/",
              persist.to.number, ": ", error.empty() ? "done" : error);
-  Do(member_.OnPersisted(Local(), {persist.id, error, persist.to, persist.machines}));
+  CarryOut(member_.OnPersisted(Local(), {persist.id, error, persist.to, persist.machines}));
 }
 
-void Machine::Do(core::FinishPersisting& action) {
+void Machine::CarryOut(core::FinishPersisting& action) {
   world_.volume().Finish(action, [this, to = action.to](const std::string& error) {
     InAgent([this, to, error] {
       world_.Log(Name(), " has written ", to.generation, "/", to.number, ": ", error);
-      Do(coordinator_->OnPersisted(Local(), to, error));
+      CarryOut(coordinator_->OnPersisted(Local(), to, error));
     });
   });
 }
@@ -452,7 +455,7 @@ std::string InMemory(core::CheckpointId id) {
   return "memory/" + id.generation.ToString() + "/" + std::to_string(id.number);
 }
 
-void Machine::Do(core::AnswerCommit& action) {
+void Machine::CarryOut(core::AnswerCommit& action) {
   const auto [generation, name] = commits_[action.id];
   commits_.erase(action.id);
   if (!name.empty()) {
@@ -471,7 +474,7 @@ void Machine::Do(core::AnswerCommit& action) {
 
 // ---- the guard ----
 
-void Machine::Do(core::SetLease& action) {
+void Machine::CarryOut(core::SetLease& action) {
   lease_end_ = action.end;
   ArmGuard();
 }
@@ -495,7 +498,7 @@ void Machine::GuardWakes() {
   if (processes_.empty()) return;
   world_.Log(Name(), " guard kills the ranks");
   KillAll();
-  InAgent([this] { Do(member_.OnGuardKilled(Local())); });
+  InAgent([this] { CarryOut(member_.OnGuardKilled(Local())); });
 }
 
 void Machine::StopGuard(Duration duration) {
@@ -523,7 +526,7 @@ void Machine::KillGuard() {
                            ArmGuard();
                            if (replaced) return;
                            KillAll();
-                           Do(member_.OnGuardKilled(Local()));
+                           CarryOut(member_.OnGuardKilled(Local()));
                          });
                        });
 }

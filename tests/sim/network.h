@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/messages.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/protocol/messages.h"
 
 namespace lockstep::sim {
 

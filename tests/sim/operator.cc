@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/policy/policies.h"
+#include "operator/policy/status/status_policies.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {

@@ -10,12 +10,12 @@
 #include <set>
 #include <vector>
 
-#include "core/gang/coordinator.h"
-#include "core/gang/status_api.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/status/status_api.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
-#include "operator/policy/observation.h"
-#include "operator/policy/snapshot.h"
+#include "operator/policy/facts/observation.h"
+#include "operator/policy/facts/snapshot.h"
 #include "tests/sim/network.h"
 
 namespace lockstep::sim {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "operator/policy/decision.h"
+#include "operator/policy/facts/decision.h"
 #include "tests/sim/api_server.h"
 
 namespace lockstep::sim {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 #include "operator/policy/decide.h"
-#include "operator/policy/machines.h"
+#include "operator/policy/facts/machines.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/world.h"
 

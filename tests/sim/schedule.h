@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 
 namespace lockstep::sim {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/gang/rules.h"
+#include "core/gang/protocol/rules.h"
 #include "tests/sim/schedule.h"
 #include "tests/sim/world.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "tests/sim/network.h"
 
 namespace lockstep::sim {

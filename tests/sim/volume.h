@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/resume.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/protocol/resume.h"
 
 namespace lockstep::sim {
 

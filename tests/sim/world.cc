@@ -5,8 +5,8 @@
 #include <iomanip>
 #include <utility>
 
-#include "core/gang/rules.h"
-#include "operator/policy/rules.h"
+#include "core/gang/protocol/rules.h"
+#include "operator/policy/facts/rules.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/local_control.h"
 

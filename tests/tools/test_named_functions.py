@@ -25,11 +25,11 @@ def test_each_hop_of_the_flows_is_a_function_of_its_file():
     "path, name, problem",
     [
         ("base/gone.cc", "Read", "there is no base/gone.cc"),
-        ("core/gang/member.cc", "Member::OnNothing", "does not define Member::OnNothing"),
-        ("core/gang/member.cc", "Coordinator::OnMessage", "does not define Coordinator::OnMessage"),
+        ("core/gang/member/member.cc", "Member::OnNothing", "does not define Member::OnNothing"),
+        ("core/gang/member/member.cc", "Coordinator::OnMessage", "does not define Coordinator::OnMessage"),
         # These are called there, and defined elsewhere.
         ("operator/policy/decide.cc", "Replace", "does not define Replace"),
-        ("core/gang/coordinator.cc", "LossOf", "does not define LossOf"),
+        ("core/gang/coordinator/coordinator.cc", "LossOf", "does not define LossOf"),
         ("worker/python/lockstep.py", "commits", "does not define commits"),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_function_that_is_not_there_is_named(tmp_path, path, name, problem):
 @pytest.mark.parametrize(
     "path, name",
     [
-        ("core/gang/member.cc", "Member::OnTimer"),
+        ("core/gang/member/member.cc", "Member::OnTimer"),
         ("operator/controller/executor.cc", "Executor::Run::WriteStatus"),
         ("operator/policy/decide.cc", "Decide"),
         ("worker/agent/processes/death.h", "DeathOf"),

@@ -50,8 +50,10 @@ ROOMS = {
 # Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
 # in one tuple do not include each other; those in a set do, and should be parted. A program's main.cc may include its whole room.
 FLOORS = {
-    "base": (".", ("text", "crypto", "events"), ("net", "man"), "http"),
+    "base": (".", ("loop", "process", "text", "crypto"), "events", ("net", "man"), "http"),
+    "core/gang": ("protocol", "diagnosis", ("member", "coordinator"), "status"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
+    "operator/policy": ("facts", "status", {".", "kube"}),
     "operator/controller": ("jobs", "metrics", "observe", "."),
     "worker/agent": (
         ("processes", "files"),
@@ -89,7 +91,9 @@ FLOORS = {
         ".",
         ("programs", "job", "numa", "convert", "ui/embedded"),
         ("machine", "sync"),
-        {"run", "ui"},
+        "run/output",
+        ("run/machines", "ui"),
+        "run",
         ("cluster", "mcp"),
         "cluster/page",
         "commands",

@@ -10,8 +10,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/free_port.h"
-#include "base/stop_signals.h"
+#include "base/net/free_port.h"
+#include "base/process/stop_signals.h"
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
 #include "core/model/names.h"
@@ -56,7 +56,7 @@ Status Agent::Open(const std::string& executable) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   loop_ = std::move(*loop);
-  timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(Now())); });
+  timer_.emplace(loop_.get(), [this] { CarryOut(member_->OnTimer(Now())); });
   leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
   usage_timer_.emplace(loop_.get(), [this] { TellUsage(); });
   usage_timer_->WakeAt(BootTime() + kUsageEvery);
@@ -82,7 +82,7 @@ Status Agent::Open(const std::string& executable) {
     if (sigismember(&stop, number) != 1) continue;
     loop_->OnSignal(number, [this, number] {
       Log("stopping: received " + core::SignalName(number));
-      Do(member_->OnTerminate(Now(), config_.job.spec.grace_period));
+      CarryOut(member_->OnTerminate(Now(), config_.job.spec.grace_period));
     });
   }
   Status gang = OpenGang();
@@ -114,38 +114,40 @@ Status Agent::OpenRanks(const std::string& executable) {
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
   handlers.on_spawned = [this](core::Generation g, bool warm) {
-    Do(member_->OnSpawned(Now(), g, warm));
+    CarryOut(member_->OnSpawned(Now(), g, warm));
   };
   handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
-    Do(member_->OnBound(Now(), g, binding, std::move(reason)));
+    CarryOut(member_->OnBound(Now(), g, binding, std::move(reason)));
   };
   handlers.on_parked = [this](core::Generation g, core::Parked parked) {
-    Do(member_->OnParked(Now(), g, std::move(parked)));
+    CarryOut(member_->OnParked(Now(), g, std::move(parked)));
   };
   handlers.on_died = [this](core::Generation g, core::Failure death) {
     progress_->ReadNow();  // where it stood
-    Do(member_->OnProcessDied(Now(), g, std::move(death)));
+    CarryOut(member_->OnProcessDied(Now(), g, std::move(death)));
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank, bool by_itself) {
     progress_->ReadNow();  // its last step, before its end
     if (world_) world_->Look();
-    Do(member_->OnProcessFinished(Now(), g, rank, by_itself));
+    CarryOut(member_->OnProcessFinished(Now(), g, rank, by_itself));
   };
   handlers.on_all_dead = [this](core::Generation g) {
     if (!member_->keeping()) guard_->SetLeaseEnd(kNever);
     if (world_) world_->End();
-    Do(member_->OnAllDead(Now(), g));
+    CarryOut(member_->OnAllDead(Now(), g));
     TryExit();
   };
   handlers.on_taken_in = [this](core::Generation, uint32_t rank, const Json& changes) {
     rejoin_->Tell(rank, changes);
   };
-  handlers.on_ran = [this](core::Ran ran) { Do(member_->OnRan(Now(), std::move(ran))); };
-  handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
+  handlers.on_ran = [this](core::Ran ran) { CarryOut(member_->OnRan(Now(), std::move(ran))); };
+  handlers.on_unkillable = [this](core::Generation g) {
+    CarryOut(member_->OnUnkillable(Now(), g));
+  };
   handlers.on_kept = [this] { TryExit(); };
   handlers.secret = [this](core::Generation g) { return SecretOf(config_, g); };
   handlers.on_fence = [this](core::Generation g, std::vector<core::TableEntry> entries) {
-    Do(member_->OnFence(Now(), g, std::move(entries)));
+    CarryOut(member_->OnFence(Now(), g, std::move(entries)));
   };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
                                         &config_, std::move(machine), socket_path,
@@ -155,7 +157,7 @@ Status Agent::OpenRanks(const std::string& executable) {
       [this](pid_t pid) { ranks_->SetGuard(pid); },
       [this](const std::string& reason) {
         Log("no guard could be started, so the ranks are killed: " + reason);
-        Do(member_->OnGuardKilled(Now()));
+        CarryOut(member_->OnGuardKilled(Now()));
       });
   // The machine has no process left, or no memory: another one may have.
   if (!guard.ok()) return Error{ErrorKind::kBroken, guard.error().message};
@@ -170,14 +172,16 @@ Status Agent::OpenRanks(const std::string& executable) {
                         .folder = config_.checkpoint_path,
                         .gpus = gpus,
                         .env = gpus ? ranks_->MachineEnvironment() : std::vector<std::string>()},
-      [this](core::Measured measured) { Do(member_->OnMeasured(Now(), std::move(measured))); },
+      [this](core::Measured measured) {
+        CarryOut(member_->OnMeasured(Now(), std::move(measured)));
+      },
       logs_->Logger());
-  Result<std::unique_ptr<ProgressSocket>> progress = ProgressSocket::Listen(
+  Result<std::unique_ptr<RankSocket>> progress = RankSocket::Listen(
       loop_.get(), socket_path,
-      [this](ProgressSocket::ClientId client, const ProgressMessage& message) {
+      [this](RankSocket::ClientId client, const ProgressMessage& message) {
         OnProgress(client, message);
       },
-      [this](ProgressSocket::ClientId client) { rejoin_->OnClosed(client); }, logs_->Logger());
+      [this](RankSocket::ClientId client) { rejoin_->OnClosed(client); }, logs_->Logger());
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
   return {};
@@ -247,7 +251,7 @@ void Agent::OpenOutputWatch() {
   output_ = std::make_unique<OutputWatch>(
       loop_.get(), std::move(patterns),
       [this](uint32_t rank, const core::OutputProgress& progress) {
-        Do(member_->OnProgress(Now(), rank_metrics_->OnOutput(rank, progress)));
+        CarryOut(member_->OnProgress(Now(), rank_metrics_->OnOutput(rank, progress)));
         ranks_->OnStep(rank);
       });
   logs_->pump()->Watch([this](int rank, int stream, std::string_view bytes) {
@@ -266,13 +270,13 @@ Status Agent::OpenGang() {
   client_tls_.emplace(std::move(*client));
 
   GangPort::Handlers member;
-  member.on_open = [this] { Do(member_->OnConnected(Now())); };
+  member.on_open = [this] { CarryOut(member_->OnConnected(Now())); };
   member.on_message = [this](const core::Message& message) {
-    Do(member_->OnMessage(Now(), message));
+    CarryOut(member_->OnMessage(Now(), message));
   };
   member.on_close = [this](const std::string& reason) {
     if (member_->connected()) Log("the line to machine 0 ended: " + reason);
-    Do(member_->OnDisconnected(Now()));
+    CarryOut(member_->OnDisconnected(Now()));
   };
   if (config_.machine == 0) {
     CoordinatorHost::Handlers handlers;
@@ -329,10 +333,10 @@ Status Agent::OpenMemory() {
   options.copies = MemoryCopies(config_);
   MemoryStore::Handlers handlers;
   handlers.on_held = [this](core::MemoryPart part) {
-    Do(member_->OnPartHeld(Now(), std::move(part)));
+    CarryOut(member_->OnPartHeld(Now(), std::move(part)));
   };
   handlers.on_fetch_failed = [this](core::MemoryPart part, std::string reason) {
-    Do(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
+    CarryOut(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
   };
   if (bucket_) {
     const auto machines = static_cast<uint32_t>(config_.job.spec.num_machines);
@@ -343,7 +347,7 @@ Status Agent::OpenMemory() {
     };
   }
   handlers.on_persisted = [this](core::Persisted persisted) {
-    Do(member_->OnPersisted(Now(), std::move(persisted)));
+    CarryOut(member_->OnPersisted(Now(), std::move(persisted)));
   };
   Result<std::unique_ptr<MemoryStore>> memory =
       MemoryStore::Create(loop_.get(), &*client_tls_, std::move(options), std::move(handlers));
@@ -354,7 +358,7 @@ Status Agent::OpenMemory() {
 
 // What processes ask for by the socket.
 void Agent::OpenDesks() {
-  const auto answer = [this](ProgressSocket::ClientId client, const std::string& line) {
+  const auto answer = [this](RankSocket::ClientId client, const std::string& line) {
     progress_->Answer(client, line);
   };
   rejoin_.emplace(RejoinDesk::Handlers{
@@ -362,22 +366,23 @@ void Agent::OpenDesks() {
       .can_keep = [this](uint32_t rank) { return ranks_->CanKeep(rank); },
       .on_rejoins =
           [this](uint32_t rank, bool can) {
-            Do(member_->OnRejoins(Now(), member_->generation(), rank, can));
+            CarryOut(member_->OnRejoins(Now(), member_->generation(), rank, can));
           },
-      .on_left = [this](uint32_t rank) { Do(member_->OnLeft(Now(), member_->generation(), rank)); },
+      .on_left =
+          [this](uint32_t rank) { CarryOut(member_->OnLeft(Now(), member_->generation(), rank)); },
       .kill = [this](uint32_t rank) { ranks_->Kill(rank); }});
   runs_.emplace(&config_.job, RunDesk::Handlers{.answer = answer, .on_run = [this](core::Run run) {
-                                                  Do(member_->OnRun(Now(), std::move(run)));
+                                                  CarryOut(member_->OnRun(Now(), std::move(run)));
                                                 }});
-  commits_.emplace(
-      volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine,
-      CommitDesk::Handlers{.answer = answer,
-                           .generation = [this] { return member_->generation(); },
-                           .on_commit = [this](uint64_t id) { Do(member_->OnCommit(Now(), id)); },
-                           .on_memory_commit =
-                               [this](uint64_t id, const std::string& name, std::string problem) {
-                                 Do(member_->OnMemoryCommit(Now(), id, name, std::move(problem)));
-                               }});
+  commits_.emplace(volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine,
+                   CommitDesk::Handlers{
+                       .answer = answer,
+                       .generation = [this] { return member_->generation(); },
+                       .on_commit = [this](uint64_t id) { CarryOut(member_->OnCommit(Now(), id)); },
+                       .on_memory_commit =
+                           [this](uint64_t id, const std::string& name, std::string problem) {
+                             CarryOut(member_->OnMemoryCommit(Now(), id, name, std::move(problem)));
+                           }});
 }
 
 Status Agent::OpenServers() {
@@ -434,8 +439,8 @@ int Agent::Run() {
 
 // The time for the member, who hears first whether the machine stood still since it was last asked.
 Time Agent::Now() {
-  const Duration still = standstill_.OnReading(ReadClocks(witness_));
-  if (still > Duration::zero()) Do(member_->OnStoodStill(BootTime(), still));
+  const Duration still = standstill_.OnReading(ReadClocks(second_clock_));
+  if (still > Duration::zero()) CarryOut(member_->OnStoodStill(BootTime(), still));
   return BootTime();
 }
 
@@ -471,8 +476,8 @@ struct Agent::ActionVisitor {
         collect.generation, agent.RankProcesses(), collect.until,
         [&agent = agent, generation = collect.generation, look = collect.look](auto places) {
           core::Member& member = *agent.member_;
-          agent.Do(look ? member.OnLooked(agent.Now(), generation, std::move(places))
-                        : member.OnEvidence(agent.Now(), generation, std::move(places)));
+          agent.CarryOut(look ? member.OnLooked(agent.Now(), generation, std::move(places))
+                              : member.OnEvidence(agent.Now(), generation, std::move(places)));
         });
   }
   void operator()(const core::MeasureMachine& measure) const {
@@ -483,13 +488,13 @@ struct Agent::ActionVisitor {
   void operator()(const core::DeliverFence& fence) const { agent.ranks_->DeliverFence(fence); }
   void operator()(const core::ProbePorts& probe) const {
     const auto& [generation, first, count] = probe.ports;
-    agent.Do(agent.member_->OnPortsTried(agent.Now(),
-                                         {generation, first, FirstTakenPort(first, count)}));
+    agent.CarryOut(agent.member_->OnPortsTried(agent.Now(),
+                                               {generation, first, FirstTakenPort(first, count)}));
   }
   void operator()(const core::MemberLog& log) const { agent.Log(log.line); }
 };
 
-void Agent::Do(const core::MemberActions& actions) {
+void Agent::CarryOut(const core::MemberActions& actions) {
   for (const core::MemberAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_->WakeAt(member_->NextWake());
   if (status_) status_->Notify();
@@ -538,7 +543,7 @@ void Agent::Start(const core::Spawn& spawn) {
 // Answers what a process says, likewise.
 struct Agent::ProgressVisitor {
   Agent& agent;
-  ProgressSocket::ClientId client;
+  RankSocket::ClientId client;
 
   void operator()(const ProgressReport& report) const {
     const uint32_t per_machine = agent.member_->config().processes;
@@ -548,7 +553,7 @@ struct Agent::ProgressVisitor {
       agent.rank_metrics_->OnFigures(report);
       return;
     }
-    agent.Do(agent.member_->OnProgress(agent.Now(), agent.rank_metrics_->OnReport(report)));
+    agent.CarryOut(agent.member_->OnProgress(agent.Now(), agent.rank_metrics_->OnReport(report)));
     if (report.step <= 0) return;
     agent.ranks_->OnStep(report.rank);
     if (agent.output_) agent.output_->End(report.rank);
@@ -587,7 +592,7 @@ struct Agent::ProgressVisitor {
   void operator()(const LeftQuestion& left) const { agent.rejoin_->OnQuestion(client, left); }
   void operator()(const PlaceReport& place) const {
     if (place.generation != agent.member_->generation().ToString()) return;
-    agent.Do(agent.member_->OnPlace(agent.Now(), {place.rank, place.place}));
+    agent.CarryOut(agent.member_->OnPlace(agent.Now(), {place.rank, place.place}));
   }
   void operator()(const DoneReport& done) const {
     agent.ranks_->OnDone(done);
@@ -595,7 +600,7 @@ struct Agent::ProgressVisitor {
   }
 };
 
-void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
+void Agent::OnProgress(RankSocket::ClientId client, const ProgressMessage& message) {
   std::visit(ProgressVisitor{*this, client}, message);
 }
 
@@ -614,7 +619,7 @@ void Agent::TellUsage() {
     processes.insert(processes.end(), of_rank.begin(), of_rank.end());
   }
   const core::RankActivity activity = activity_.Measure(BootTime(), by_rank);
-  Do(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes), activity));
+  CarryOut(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes), activity));
 }
 
 std::vector<RankProcess> Agent::RankProcesses() const {

@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
-#include "core/gang/member.h"
-#include "core/gang/standstill.h"
-#include "core/gang/status_api.h"
+#include "core/gang/diagnosis/standstill.h"
+#include "core/gang/member/member.h"
+#include "core/gang/status/status_api.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/evidence/evidence_desk.h"
 #include "worker/agent/files/file_worker.h"
@@ -43,7 +43,7 @@
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/processes/live_table.h"
 #include "worker/agent/rank_socket/commit_desk.h"
-#include "worker/agent/rank_socket/progress_socket.h"
+#include "worker/agent/rank_socket/rank_socket.h"
 #include "worker/agent/rank_socket/rejoin_desk.h"
 #include "worker/agent/rank_socket/run_desk.h"
 #include "worker/agent/ranks/activity_meter.h"
@@ -87,8 +87,8 @@ class Agent {
   struct ActionVisitor;
   struct ProgressVisitor;
 
-  void Do(const core::MemberActions& actions);
-  void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
+  void CarryOut(const core::MemberActions& actions);
+  void OnProgress(RankSocket::ClientId client, const ProgressMessage& message);
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
   void Persist(const core::Persist& persist);
@@ -108,8 +108,8 @@ class Agent {
 
   core::AgentConfig config_;
   const LastMessage last_message_;
-  const core::Witness witness_ = FindWitness();
-  core::Standstill standstill_{witness_, ReadClocks(witness_)};
+  const core::SecondClock second_clock_ = FindSecondClock();
+  core::Standstill standstill_{second_clock_, ReadClocks(second_clock_)};
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<AgentLogs> logs_;
   std::unique_ptr<ObjectStore> objects_;  // threads of the workers below use it
@@ -140,7 +140,7 @@ class Agent {
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
-  std::unique_ptr<ProgressSocket> progress_;
+  std::unique_ptr<RankSocket> progress_;
   std::optional<RejoinDesk> rejoin_;
   std::optional<RunDesk> runs_;
   std::optional<CommitDesk> commits_;

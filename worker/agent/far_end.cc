@@ -18,12 +18,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/event_loop.h"
-#include "base/free_port.h"
+#include "base/loop/event_loop.h"
+#include "base/net/free_port.h"
 #include "base/net/route.h"
 #include "base/net/tcp.h"
-#include "base/process.h"
-#include "base/stop_signals.h"
+#include "base/process/process.h"
+#include "base/process/stop_signals.h"
 #include "base/text/line_buffer.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
@@ -87,14 +87,14 @@ class FarEnd {
     while (n > 0) {
       const std::optional<std::string_view> line = input_.Next();
       if (!line) break;
-      Take(*line);
+      OnLine(*line);
     }
     if (n > 0 && !input_.overflow()) return;
     loop_->Unwatch(STDIN_FILENO);
     Signal(SIGKILL);
   }
 
-  void Take(std::string_view line) {
+  void OnLine(std::string_view line) {
     if (!configured_) {
       configured_ = true;
       Configure(line);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "worker/pmix/message.h"
 
 namespace lockstep::agent {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace lockstep::agent {
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/process/stop_signals.h"
 #include "base/result.h"
-#include "base/stop_signals.h"
 #include "base/text/ascii.h"
 #include "base/unique_fd.h"
 #include "base/version.h"

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "base/stop_signals.h"
+#include "base/process/stop_signals.h"
 #include "core/exit_codes.h"
 
 namespace lockstep::agent {

@@ -24,8 +24,8 @@
 
 #include "base/file.h"
 #include "base/folder.h"
-#include "base/process.h"
-#include "base/stop_signals.h"
+#include "base/process/process.h"
+#include "base/process/stop_signals.h"
 
 namespace lockstep::place {
 namespace {

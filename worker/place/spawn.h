@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 

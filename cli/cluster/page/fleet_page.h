@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/wake_timer.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/job_page.h"
 #include "cli/ui/page_server.h"

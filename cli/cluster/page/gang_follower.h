@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace lockstep::cli {
 

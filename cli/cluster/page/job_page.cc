@@ -83,8 +83,8 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
             {.on_gang =
                  [this](const core::GangStatus& gang, Time born) {
                    Note("exec", "");
-                   told_.Learn(gang, born);
-                   view_->Learn(gang, BootTime(), born);
+                   told_.Update(gang, born);
+                   view_->Update(gang, BootTime(), born);
                    ShowGenerations();
                    Changed();
                  },

@@ -15,17 +15,17 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/process.h"
-#include "base/wake_timer.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "cli/cluster/connection.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/gang_follower.h"
 #include "cli/cluster/page/pod_logs.h"
 #include "cli/cluster/page/stored_gang.h"
-#include "cli/run/history.h"
+#include "cli/run/output/history.h"
 #include "cli/ui/page_server.h"
 #include "cli/ui/stack_asker.h"
 #include "cli/ui/view.h"

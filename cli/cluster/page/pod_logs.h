@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/wall_time.h"

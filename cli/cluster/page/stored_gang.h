@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 #include "base/wall_time.h"
-#include "cli/run/history.h"
+#include "cli/run/output/history.h"
 #include "core/status/status.h"
 
 namespace lockstep::cli {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/fleet_page.h"

@@ -41,7 +41,7 @@ void LearnTexts(const core::Node* texts, std::map<std::string, std::string>* lea
 
 }  // namespace
 
-Status Learn(const kube::JobView& view, JobRecord* record) {
+Status Update(const kube::JobView& view, JobRecord* record) {
   if (record->uid != view.meta.uid) {
     const std::optional<core::JobState> counted = record->counted;
     const int32_t counted_spares = record->counted_spares;
@@ -107,7 +107,7 @@ bool GiveKey(const MasterKeys& keys, JobRecord* record) {
   return true;
 }
 
-void Learn(const core::GangStatus& status, Time at, JobRecord* record) {
+void Update(const core::GangStatus& status, Time at, JobRecord* record) {
   if (status.job_uid != record->uid) return;
   if (status.machine != 0) {
     record->member = GangReport{status, at};

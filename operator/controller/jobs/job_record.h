@@ -15,7 +15,7 @@
 #include "operator/controller/jobs/master_key.h"
 #include "operator/controller/jobs/progress_turns.h"
 #include "operator/kube/views.h"
-#include "operator/policy/snapshot.h"
+#include "operator/policy/facts/snapshot.h"
 
 namespace lockstep::control {
 
@@ -36,7 +36,7 @@ struct JobRecord {
   std::optional<core::DesiredState> desired;  // that machine 0 is to take
   Notes notes;
   int refusals = 0;  // in a row
-  Memory memory;
+  PolicyState memory;
   ProgressTurns::Turn progress_turn;
   bool uncertain = false;    // of what the API server holds: read before deciding again
   bool job_changed = false;  // the same, of the TrainingJob alone
@@ -54,7 +54,7 @@ struct JobRecord {
 
 // Brings the record up to the object; another UID begins a new one. Invalid when its status can't
 // be read, as if a later version had written it: then nothing may be decided.
-Status Learn(const kube::JobView& view, JobRecord* record);
+Status Update(const kube::JobView& view, JobRecord* record);
 
 // Forgets the spec of a job that has no machines: its text, from which Learn reads it again, takes
 // a tenth of the room.
@@ -65,7 +65,7 @@ bool GiveKey(const MasterKeys& keys, JobRecord* record);
 
 // A report of one of the gang's agents. What another attempt of machine 0 than the current one says
 // as coordinator is of no use.
-void Learn(const core::GangStatus& status, Time at, JobRecord* record);
+void Update(const core::GangStatus& status, Time at, JobRecord* record);
 
 }  // namespace lockstep::control
 

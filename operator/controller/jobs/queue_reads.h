@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "operator/kube/views.h"
-#include "operator/policy/queue.h"
+#include "operator/policy/facts/queue.h"
 
 namespace lockstep::control {
 

@@ -4,7 +4,7 @@
 #define LOCKSTEP_OPERATOR_CONTROLLER_OBSERVE_OBSERVE_POD_H_
 
 #include "operator/kube/views.h"
-#include "operator/policy/observation.h"
+#include "operator/policy/facts/observation.h"
 
 namespace lockstep::control {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "operator/policy/observation.h"
+#include "operator/policy/facts/observation.h"
 
 namespace lockstep::control {
 

@@ -8,8 +8,8 @@
 #include <functional>
 #include <memory>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
 #include "operator/controller/jobs/job_budget.h"
 #include "operator/controller/observe/caches.h"

@@ -7,9 +7,9 @@
 #include "operator/controller/observe/observe_pod.h"
 #include "operator/controller/observe/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
-#include "operator/policy/advice.h"
-#include "operator/policy/machines.h"
+#include "operator/policy/facts/machines.h"
 #include "operator/policy/policies.h"
+#include "operator/policy/status/advice.h"
 
 namespace lockstep::control {
 namespace {

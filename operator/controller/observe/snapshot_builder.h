@@ -6,7 +6,7 @@
 #include "operator/controller/jobs/job_record.h"
 #include "operator/controller/observe/caches.h"
 #include "operator/gang/gang_link.h"
-#include "operator/policy/snapshot.h"
+#include "operator/policy/facts/snapshot.h"
 
 namespace lockstep::control {
 

@@ -12,8 +12,8 @@
 #include "base/wall_time.h"
 #include "core/model/spec.h"
 #include "operator/objects/pod_object.h"
-#include "operator/policy/decision.h"
-#include "operator/policy/queue.h"
+#include "operator/policy/facts/decision.h"
+#include "operator/policy/facts/queue.h"
 
 namespace lockstep::control {
 

@@ -44,7 +44,7 @@ Result<std::shared_ptr<Credentials>> Credentials::Create(ClientConfig config, Du
   Result<Loaded> loaded = credentials->Load();
   if (!loaded.ok()) return loaded.error();
   bool changes = loaded->next != kNever || credentials->config_.exec;
-  credentials->Take(std::move(*loaded));
+  credentials->Adopt(std::move(*loaded));
   if (changes) {
     Result<std::thread> thread = StartThread([raw = credentials.get()] { raw->Refresh(); });
     if (!thread.ok()) return thread.error();
@@ -117,7 +117,7 @@ Result<Credentials::Loaded> Credentials::Load() const {
   return loaded;
 }
 
-void Credentials::Take(Loaded loaded) {
+void Credentials::Adopt(Loaded loaded) {
   MutexLock lock(&mutex_);
   next_ = loaded.next;
   if (current_ && *current_->tls == *loaded.identity.tls) {
@@ -143,7 +143,7 @@ void Credentials::Refresh() {
     }
     Result<Loaded> loaded = Load();
     if (loaded.ok()) {
-      Take(std::move(*loaded));
+      Adopt(std::move(*loaded));
     } else {
       MutexLock lock(&mutex_);
       next_ = BootTime() + std::min(reload_, 5 * kRetry);

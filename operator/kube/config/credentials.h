@@ -54,7 +54,7 @@ class Credentials {
   Credentials(ClientConfig config, Duration reload, UniqueFd stop)
       : config_(std::move(config)), reload_(reload), stop_(std::move(stop)) {}
   Result<Loaded> Load() const;
-  void Take(Loaded loaded);
+  void Adopt(Loaded loaded);
   void Refresh();
 
   const ClientConfig config_;

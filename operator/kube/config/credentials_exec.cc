@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/text/duration.h"
 #include "base/text/json.h"
 #include "base/time.h"

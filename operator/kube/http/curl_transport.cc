@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/thread.h"
 #include "operator/kube/http/curl_transfer.h"
 #include "operator/kube/http/transport_factory.h"

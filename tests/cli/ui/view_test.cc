@@ -66,9 +66,9 @@ class ViewTest : public ::testing::Test {
   OrderedJson Sent(uint64_t after, Time now = kBegan + seconds(60)) {
     return ParseOrderedJson(view_.Json(after, now));
   }
-  void Learn(const core::GangStatus& gang, Duration at) {
-    history_.Learn(gang, kBorn);
-    view_.Learn(gang, kBegan + at, kBorn);
+  void Update(const core::GangStatus& gang, Duration at) {
+    history_.Update(gang, kBorn);
+    view_.Update(gang, kBegan + at, kBorn);
   }
 
   History history_;
@@ -90,8 +90,8 @@ TEST_F(ViewTest, BeforeAnyAnswerItSaysWhatWasAskedFor) {
 }
 
 TEST_F(ViewTest, APageThatHasSeenAVersionIsSentOnlyWhatChangedSince) {
-  Learn(Gang(1), seconds(1));
-  Learn(Gang(2), seconds(2));
+  Update(Gang(1), seconds(1));
+  Update(Gang(2), seconds(2));
   const OrderedJson first = Sent(0);
   const uint64_t seen = view_.version();
   EXPECT_EQ(Sent(seen).size(), 5u) << Sent(seen);  // the members that are always there
@@ -105,7 +105,7 @@ TEST_F(ViewTest, APageThatHasSeenAVersionIsSentOnlyWhatChangedSince) {
     EXPECT_FALSE(second.contains(part)) << part;
   }
   const uint64_t then = view_.version();
-  Learn(Gang(3), seconds(3));
+  Update(Gang(3), seconds(3));
   const OrderedJson third = Sent(then);
   EXPECT_EQ(third["ranks"]["step"], OrderedJson::parse("[3,3,3,3]"));
   EXPECT_EQ(third["series"]["from"], 2);
@@ -120,7 +120,7 @@ TEST_F(ViewTest, AVersionThatNeverWasGetsAll) {
 
 TEST_F(ViewTest, RanksHaveTheirStepTimeAndWaitByTheDifferenceOfTwoAnswers) {
   core::GangStatus gang = Gang(10);
-  Learn(gang, seconds(10));
+  Update(gang, seconds(10));
   EXPECT_FALSE(Sent(0)["ranks"].contains("stepSeconds"));
   for (core::RankProgress& rank : gang.progress) {
     rank.step = 20;
@@ -128,7 +128,7 @@ TEST_F(ViewTest, RanksHaveTheirStepTimeAndWaitByTheDifferenceOfTwoAnswers) {
     rank.waited = rank.rank == 2 ? 0.1 : 1;
     rank.loss = 2.5;
   }
-  Learn(gang, seconds(12));
+  Update(gang, seconds(12));
   const OrderedJson ranks = Sent(0)["ranks"];
   EXPECT_EQ(ranks["by"], "rank");
   EXPECT_EQ(ranks["totalSteps"], 1000);
@@ -150,12 +150,12 @@ TEST_F(ViewTest, AGangOfManyRanksIsShownByMachine) {
                      .waits = {10, 10},
                      .waited = {1, 1},
                      .waited_most = {2, 2}};
-  Learn(gang, seconds(10));
+  Update(gang, seconds(10));
   gang.by_machine.step = {20, 19};
   gang.by_machine.waits = {20, 20};
   gang.by_machine.waited = {1.5, 1.25};
   gang.by_machine.waited_most = {4, 3};
-  Learn(gang, seconds(12));
+  Update(gang, seconds(12));
   const OrderedJson ranks = Sent(0)["ranks"];
   EXPECT_EQ(ranks["by"], "machine");
   EXPECT_EQ(ranks["machine"], OrderedJson::parse("[0,1]"));
@@ -173,14 +173,14 @@ TEST_F(ViewTest, ALossThatIsNoNumberIsNull) {
   core::GangStatus gang = Gang(10);
   gang.progress[1].loss = 1.5;
   gang.progress[2].loss = std::numeric_limits<double>::infinity();
-  Learn(gang, seconds(10));
+  Update(gang, seconds(10));
   EXPECT_EQ(Sent(0)["ranks"]["loss"], OrderedJson::parse("[null,1.5,null,null]"));
 }
 
 TEST_F(ViewTest, ACurveHasNoPointUntilAllRanksReport) {
-  Learn(Gang(10, 3), seconds(10));
+  Update(Gang(10, 3), seconds(10));
   EXPECT_TRUE(Sent(0)["series"]["t"].empty());
-  Learn(Gang(11), seconds(11));
+  Update(Gang(11), seconds(11));
   EXPECT_EQ(Sent(0)["series"]["step"], OrderedJson::parse("[11]"));
   EXPECT_EQ(Sent(0)["series"]["t"], OrderedJson::parse("[11.0]"));
 }
@@ -188,7 +188,7 @@ TEST_F(ViewTest, ACurveHasNoPointUntilAllRanksReport) {
 TEST_F(ViewTest, ARestartIsCutIntoItsPartsOnTheClockOfTheRun) {
   core::GangStatus gang = Gang(10);
   gang.history = {Killed(Begun(1, seconds(1)), seconds(5), 40)};
-  Learn(gang, seconds(6));
+  Update(gang, seconds(6));
   OrderedJson first = Sent(0)["generations"]["items"][0];
   EXPECT_EQ(first["announced"], 1.1);
   EXPECT_EQ(first["respawn"]["detect"], 0.001);
@@ -199,7 +199,7 @@ TEST_F(ViewTest, ARestartIsCutIntoItsPartsOnTheClockOfTheRun) {
   next.resumed_at = 31;
   next.last_step = 50;
   gang.history.push_back(next);
-  Learn(gang, seconds(20));
+  Update(gang, seconds(20));
   const OrderedJson sent = Sent(seen, kBorn + seconds(29))["generations"];
   EXPECT_EQ(sent["from"], 0);
   const OrderedJson respawn = sent["items"][0]["respawn"];
@@ -233,7 +233,7 @@ TEST_F(ViewTest, LinesChangeNoVersionAndAreAskedForByThemselves) {
 }
 
 TEST_F(ViewTest, AfterTheEndAllIsThereAndTimeStandsStill) {
-  Learn(Gang(1), seconds(1));
+  Update(Gang(1), seconds(1));
   view_.AddLine(kBegan + seconds(3), 2, StdStream::kOut, "done");
   view_.End(kBegan + seconds(4), 137, R"({"0":{"svg":""}})");
   const OrderedJson view = Sent(0, kBegan + hours(1));
@@ -257,7 +257,7 @@ TEST_F(ViewTest, EventsAndGenerationsKeepTheirNewestAndSayHowManyAreGone) {
   core::GangStatus gang = Gang(1);
   for (uint32_t n = 1; n <= all; ++n) {
     gang.history = {Killed(Begun(n, seconds(n)), seconds(n), 1)};
-    history_.Learn(gang, kBorn);
+    history_.Update(gang, kBorn);
   }
   view_.LearnHistory();
   const OrderedJson generations = Sent(0)["generations"];
@@ -269,7 +269,7 @@ TEST_F(ViewTest, EventsAndGenerationsKeepTheirNewestAndSayHowManyAreGone) {
 TEST_F(ViewTest, TheStragglerIsNamedWithItsReason) {
   core::GangStatus gang = Gang(10);
   gang.straggler = core::Straggler{.machine = 1, .cost = 0.25, .steps = 30, .because = "hot"};
-  Learn(gang, seconds(10));
+  Update(gang, seconds(10));
   EXPECT_EQ(Sent(0)["gang"]["straggler"],
             OrderedJson::parse(R"({"machine":1,"cost":0.25,"steps":30,"because":"hot"})"));
 }
@@ -292,7 +292,7 @@ TEST_F(ViewTest, TheStatusHasMachinesAndProgressWhileMachine0IsSilent) {
   EXPECT_FALSE(view["series"].contains("mfu"));  // it is no number
   EXPECT_TRUE(view["heard"].is_null());
 
-  Learn(Gang(7), seconds(20));
+  Update(Gang(7), seconds(20));
   view_.LearnProgress(Stored(6), kBegan + seconds(21));
   view = Sent(0);
   EXPECT_EQ(view["machines"]["state"], OrderedJson({"Running", "Running"}));

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "core/gang/coordinator.h"
-#include "core/gang/member.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/member/member.h"
 
 namespace lockstep::core {
 

@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/gang/coordinator_actions.h"
-#include "core/gang/messages.h"
-#include "core/gang/roster.h"
+#include "core/gang/coordinator/coordinator_actions.h"
+#include "core/gang/coordinator/roster.h"
+#include "core/gang/protocol/messages.h"
 
 namespace lockstep::core {
 
@@ -39,7 +39,7 @@ struct Parts {
 
   // The machine holds these parts, and no others.
   void Hold(uint32_t machine, std::vector<MemoryPart> parts) {
-    roster[machine].memory = Memory{"machine-" + std::to_string(machine), std::move(parts)};
+    roster[machine].memory = HeldParts{"machine-" + std::to_string(machine), std::move(parts)};
   }
 
   Roster roster;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/text/json.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"

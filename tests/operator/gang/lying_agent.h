@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
-#include "core/gang/status_api.h"
+#include "base/loop/event_loop.h"
+#include "core/gang/status/status_api.h"
 #include "core/model/names.h"
 #include "worker/agent/gang/gang_listener.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "core/model/names.h"
 #include "operator/gang/gang_link.h"
 #include "worker/agent/gang/gang_listener.h"

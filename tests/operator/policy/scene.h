@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/fingerprint.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/status_api.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/status/status_api.h"
 #include "operator/policy/decide.h"
 #include "tests/operator/policy/make_job.h"
 

@@ -2,8 +2,8 @@
 // kill things in each of them are generated from this list.
 #include <cstdio>
 
-#include "core/gang/coordinator.h"
-#include "core/gang/messages.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/protocol/messages.h"
 
 int main() {
   using lockstep::core::CoordinatorPhase;

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace lockstep::place {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/text/ascii.h"
-#include "core/gang/whereabouts.h"
+#include "core/gang/diagnosis/whereabouts.h"
 #include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/py_spy.h"
 #include "worker/agent/processes/descendants.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 
 namespace lockstep::agent {
 

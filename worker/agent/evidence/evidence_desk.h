@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/plan/agent_config.h"
 #include "core/terms/generation.h"
 #include "worker/agent/evidence/evidence.h"

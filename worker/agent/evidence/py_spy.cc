@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/read_until.h"
 #include "worker/agent/evidence/armed_stacks.h"
 

@@ -16,8 +16,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
 #include "base/thread_annotations.h"
 

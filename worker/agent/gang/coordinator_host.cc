@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/free_port.h"
+#include "base/net/free_port.h"
 #include "worker/agent/processes/connections.h"
 
 namespace lockstep::agent {
@@ -28,7 +28,7 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
       // Two jobs that start on one machine at one moment begin to look in different places.
       port_seed_(std::hash<std::string>()(coordinator_.config().job_uid) +
                  static_cast<uint64_t>(born_.count())),
-      timer_(loop, [this] { Do(coordinator_.OnTimer(BootTime())); }) {
+      timer_(loop, [this] { CarryOut(coordinator_.OnTimer(BootTime())); }) {
   timer_.WakeAt(coordinator_.NextWake());
 }
 
@@ -52,7 +52,7 @@ void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpo
                       loop_->Post(
                           [kept = std::shared_ptr<FrameConnection>(std::move(ended.mapped()))] {});
                     }
-                    Do(coordinator_.OnDisconnect(BootTime(), id));
+                    CarryOut(coordinator_.OnDisconnect(BootTime(), id));
                   }});
 }
 
@@ -63,13 +63,13 @@ void CoordinatorHost::Send(const core::Message& message) {
 Status CoordinatorHost::OnDesiredState(const core::DesiredState& desired) {
   Result<core::CoordinatorActions> actions = coordinator_.OnDesiredState(BootTime(), desired);
   if (!actions.ok()) return actions.error();
-  Do(std::move(*actions));
+  CarryOut(std::move(*actions));
   return {};
 }
 
 void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
   metrics_.OnHeard(message, id == kLocal);
-  Do(coordinator_.OnMessage(BootTime(), id, message));
+  CarryOut(coordinator_.OnMessage(BootTime(), id, message));
 }
 
 // Carries out an action of the coordinator: one operator() for each kind, so that a new one doesn't
@@ -99,7 +99,7 @@ struct CoordinatorHost::ActionVisitor {
   void operator()(const core::CoordinatorLog& log) const { host.log_(log.line); }
 };
 
-void CoordinatorHost::Do(core::CoordinatorActions actions) {
+void CoordinatorHost::CarryOut(core::CoordinatorActions actions) {
   for (core::CoordinatorAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_.WakeAt(coordinator_.NextWake());
   metrics_.OnChange();
@@ -107,11 +107,12 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
 }
 
 void CoordinatorHost::FinishPersisting(const core::FinishPersisting& finish) {
-  files_->Run([storage = *storage_, finish] { return storage.finish(finish); },
-              lifetime_.Guard([this, to = finish.to](const Status& done) {
-                if (done.ok() && storage_->on_commit) storage_->on_commit(to.generation);
-                Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
-              }));
+  files_->Run(
+      [storage = *storage_, finish] { return storage.finish(finish); },
+      lifetime_.Guard([this, to = finish.to](const Status& done) {
+        if (done.ok() && storage_->on_commit) storage_->on_commit(to.generation);
+        CarryOut(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
+      }));
 }
 
 void CoordinatorHost::Prepare(core::Generation generation) {
@@ -157,12 +158,13 @@ void CoordinatorHost::FindPorts(const core::FindPorts& wanted) {
   } else {
     found.error = first.error().message;
   }
-  loop_->Post(lifetime_.Guard(
-      [this, found = std::move(found)] { Do(coordinator_.OnPortsFound(BootTime(), found)); }));
+  loop_->Post(lifetime_.Guard([this, found = std::move(found)] {
+    CarryOut(coordinator_.OnPortsFound(BootTime(), found));
+  }));
 }
 
 void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {
-  Do(coordinator_.OnPrepared(BootTime(), prepared));
+  CarryOut(coordinator_.OnPrepared(BootTime(), prepared));
 }
 
 }  // namespace lockstep::agent

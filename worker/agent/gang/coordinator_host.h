@@ -1,6 +1,6 @@
-// CoordinatorHost: the coordinator (core/gang/coordinator.h) on a real machine 0: its connections,
-// its one timer, ports and generation files. Machine 0's own member talks to it in the process.
-// One thread.
+// CoordinatorHost: the coordinator (core/gang/coordinator/coordinator.h) on a real machine 0: its
+// connections, its one timer, ports and generation files. Machine 0's own member talks to it in the
+// process. One thread.
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_COORDINATOR_HOST_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_COORDINATOR_HOST_H_
 
@@ -13,13 +13,13 @@
 #include <string>
 #include <utility>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
 #include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/gang/gang_port.h"
@@ -79,7 +79,7 @@ class CoordinatorHost : public GangPort {
   void OnMessage(core::ConnectionId id, const core::Message& message);
   struct ActionVisitor;
 
-  void Do(core::CoordinatorActions actions);
+  void CarryOut(core::CoordinatorActions actions);
   void Prepare(core::Generation generation);
   void FindPorts(const core::FindPorts& wanted);
   void FinishPersisting(const core::FinishPersisting& finish);

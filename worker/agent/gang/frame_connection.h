@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/lifetime.h"
+#include "base/loop/lifetime.h"
 #include "base/net/connection.h"
 #include "worker/agent/gang/frame.h"
 

@@ -25,11 +25,11 @@
 
 #include "base/backoff.h"
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/net/connection.h"
 #include "base/net/tcp.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
 #include "worker/agent/gang/frame_connection.h"
 
 namespace lockstep::agent {

@@ -7,8 +7,8 @@
 
 #include "base/crypto/hkdf.h"
 #include "base/result.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/member.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/member/member.h"
 #include "core/plan/agent_config.h"
 
 namespace lockstep::agent {

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/semaphore.h"
 #include "base/net/acceptor.h"
 #include "base/net/connection.h"
 #include "base/net/tcp.h"
 #include "base/result.h"
-#include "base/semaphore.h"
 #include "base/time.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/logs/log.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/gang/gang_client.h"
 
 namespace lockstep::agent {

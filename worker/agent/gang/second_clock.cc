@@ -50,35 +50,35 @@ int64_t ReadCounter() {
 #endif
 }
 
-int64_t ReadWitness(core::Witness witness) {
-  if (witness == core::Witness::kCounter) return ReadCounter();
+int64_t ReadSecondClock(core::SecondClock clock) {
+  if (clock == core::SecondClock::kCounter) return ReadCounter();
   return WallNow().time_since_epoch().count();
 }
 
 }  // namespace
 
-core::Witness WitnessOf(std::string_view cpuinfo, std::string_view clocksources) {
+core::SecondClock SecondClockOf(std::string_view cpuinfo, std::string_view clocksources) {
   // arm64's generic timer: one rate, in every state of the processor, by its architecture.
-  if (HasWord(clocksources, "arch_sys_counter")) return core::Witness::kCounter;
+  if (HasWord(clocksources, "arch_sys_counter")) return core::SecondClock::kCounter;
   const size_t begin = cpuinfo.find("\nflags");
-  if (begin == std::string_view::npos) return core::Witness::kTimeOfDay;
+  if (begin == std::string_view::npos) return core::SecondClock::kTimeOfDay;
   const std::string_view line = cpuinfo.substr(begin + 1);
   const std::string_view flags = line.substr(0, line.find('\n'));
   const bool steady = HasWord(flags, "constant_tsc") && HasWord(flags, "nonstop_tsc") &&
                       HasWord(clocksources, "tsc");
-  return steady ? core::Witness::kCounter : core::Witness::kTimeOfDay;
+  return steady ? core::SecondClock::kCounter : core::SecondClock::kTimeOfDay;
 }
 
-core::Witness FindWitness() {
-  return WitnessOf(Head("/proc/cpuinfo"),
-                   Head("/sys/devices/system/clocksource/clocksource0/available_clocksource"));
+core::SecondClock FindSecondClock() {
+  return SecondClockOf(Head("/proc/cpuinfo"),
+                       Head("/sys/devices/system/clocksource/clocksource0/available_clocksource"));
 }
 
-core::ClockReading ReadClocks(core::Witness witness) {
+core::ClockReading ReadClocks(core::SecondClock clock) {
   core::ClockReading reading;
   for (int i = 0; i < kMostReadings; ++i) {
     reading.boot = BootTime();
-    reading.witness = ReadWitness(witness);
+    reading.ticks = ReadSecondClock(clock);
     if (BootTime() - reading.boot < kApart) break;
   }
   return reading;

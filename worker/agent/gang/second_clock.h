@@ -5,17 +5,17 @@
 
 #include <string_view>
 
-#include "core/gang/standstill.h"
+#include "core/gang/diagnosis/standstill.h"
 
 namespace lockstep::agent {
 
 // `cpuinfo`: /proc/cpuinfo, the first processor's part at least; `clocksources`: the kernel's
 // available ones, among which a counter that was found to be unsteady is not.
-core::Witness WitnessOf(std::string_view cpuinfo, std::string_view clocksources);
+core::SecondClock SecondClockOf(std::string_view cpuinfo, std::string_view clocksources);
 // Of this machine.
-core::Witness FindWitness();
+core::SecondClock FindSecondClock();
 
-core::ClockReading ReadClocks(core::Witness witness);
+core::ClockReading ReadClocks(core::SecondClock clock);
 
 }  // namespace lockstep::agent
 

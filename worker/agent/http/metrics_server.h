@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "worker/agent/metrics/families.h"

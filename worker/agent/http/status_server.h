@@ -10,11 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "core/gang/status_api.h"
+#include "core/gang/status/status_api.h"
 
 namespace lockstep::agent {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/files/file_worker.h"

@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::agent {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/lifetime.h"
+#include "base/loop/lifetime.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_store.h"

@@ -105,7 +105,7 @@ bool LogPump::ReadSome(int rank, Stream stream) {
   if (watcher_) watcher_(rank, static_cast<int>(stream), bytes);
   if (Shows(rank)) {
     source.splitter.Feed(bytes, BootTime(), [&](std::string_view line, Piece piece) {
-      Show(rank, stream, line, piece);
+      PrintLine(rank, stream, line, piece);
     });
   }
   return true;
@@ -130,7 +130,7 @@ void LogPump::Close(int rank, Stream stream) {
   source.fd.reset();
   if (watcher_) watcher_(rank, static_cast<int>(stream), {});
   source.splitter.Finish(
-      [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
+      [&](std::string_view line, Piece piece) { PrintLine(rank, stream, line, piece); });
 }
 
 std::string LogPump::Finish(int rank) {
@@ -140,7 +140,7 @@ std::string LogPump::Finish(int rank) {
     ReadAll(rank, stream);
     if (!found->second.sources[stream].fd.valid()) continue;
     found->second.sources[stream].splitter.Finish(
-        [&](std::string_view line, Piece piece) { Show(rank, stream, line, piece); });
+        [&](std::string_view line, Piece piece) { PrintLine(rank, stream, line, piece); });
   }
   return found->second.tail.Lines(kFailureTail);
 }
@@ -210,7 +210,7 @@ void LogPump::ShowOverdue() {
   hold_timer_.WakeAt(next);
 }
 
-void LogPump::Show(int rank, Stream stream, std::string_view line, Piece piece) {
+void LogPump::PrintLine(int rank, Stream stream, std::string_view line, Piece piece) {
   const bool is_raw = options_.format == core::LogFormat::kRaw;
   if (is_raw && piece == Piece::kState) return;  // a line that the process did not write
   if (Hold(rank, stream, line)) return;

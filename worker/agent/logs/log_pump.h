@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 #include "core/failure/last_words.h"
 #include "core/model/spec.h"
 #include "worker/agent/logs/console.h"
@@ -98,7 +98,7 @@ class LogPump : public prometheus::Collectable {
   bool ReadSome(int rank, Stream stream);
   void ReadAll(int rank, Stream stream);
   void Close(int rank, Stream stream);
-  void Show(int rank, Stream stream, std::string_view line, Piece piece);
+  void PrintLine(int rank, Stream stream, std::string_view line, Piece piece);
   std::string Format(int rank, Stream stream, std::string_view line, Piece piece) const;
   bool Shows(int rank) const;
   // Whether the line is held back.

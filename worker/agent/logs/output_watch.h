@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
 #include "core/scan/line_cutter.h"
 #include "core/scan/progress_scanner.h"
 #include "worker/agent/metrics/families.h"

@@ -18,7 +18,7 @@
 #include <variant>
 
 #include "base/net/tcp.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/read_until.h"
 #include "base/text/json.h"
 #include "base/time.h"

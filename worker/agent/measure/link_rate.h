@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 
 namespace lockstep::agent {
 

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/text/ascii.h"
 #include "core/exit_codes.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/gang/frame.h"
 #include "worker/agent/measure/gpu_rates.h"
 #include "worker/agent/measure/link_rate.h"

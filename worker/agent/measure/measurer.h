@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "base/unique_fd.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/gang/frame.h"
 #include "worker/agent/logs/log.h"
 

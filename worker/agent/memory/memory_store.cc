@@ -117,8 +117,8 @@ void MemoryStore::BeginGeneration() {
   fs::create_directories(writing_, ignored);
 }
 
-void MemoryStore::Take(uint64_t commit, const std::string& name,
-                       const std::function<void(std::string)>& done) {
+void MemoryStore::StorePart(uint64_t commit, const std::string& name,
+                            const std::function<void(std::string)>& done) {
   taken_[commit] = {name, 0, era_};
   const std::string from = writing_ + "/" + name;
   files_->Run([from] { return ListPart(from); },

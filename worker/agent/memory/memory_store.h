@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
 #include "base/result.h"
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/memory/part_fetch.h"
 
@@ -57,7 +57,8 @@ class MemoryStore {
   // Empties the folder that processes write to; none of them lives.
   void BeginGeneration();
   // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
-  void Take(uint64_t commit, const std::string& name, const std::function<void(std::string)>& done);
+  void StorePart(uint64_t commit, const std::string& name,
+                 const std::function<void(std::string)>& done);
   // What came of it: on_held, and `done` gets the part's path, or why it could not be kept.
   void Grant(uint64_t commit, const core::MemoryPart& part,
              const std::function<void(Result<std::string>)>& done);

@@ -16,14 +16,14 @@
 
 #include "base/crypto/sha256.h"
 #include "base/crypto/tls_psk.h"
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
 #include "base/net/connection.h"
 #include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 #include "worker/agent/files/part_folder.h"
 
 namespace lockstep::agent {

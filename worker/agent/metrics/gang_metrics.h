@@ -13,8 +13,8 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
-#include "core/gang/coordinator.h"
-#include "core/gang/messages.h"
+#include "core/gang/coordinator/coordinator.h"
+#include "core/gang/protocol/messages.h"
 #include "core/status/ledger.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/metrics/metrics_goodput.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/metrics/machine_stats.h"
 

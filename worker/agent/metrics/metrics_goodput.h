@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "base/time.h"
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 
 namespace lockstep::agent {
 

@@ -497,7 +497,7 @@ void ParkedRanks::OnReady(size_t local_rank, double seconds) {
   importing_.reset();
   limit_timer_.Cancel();
   duty_timer_.Cancel();
-  memory_.Learn(parked.process.pid);
+  memory_.Update(parked.process.pid);
   ParkNext();
 }
 
@@ -604,7 +604,7 @@ void ParkedRanks::OnLook() {
 // A thread that an import has left may open them when the hook looks no more.
 void ParkedRanks::LookAtFiles() {
   if (BootTime() < files_at_) return;
-  files_at_ = BootTime() + SpareMemory::kLookAtMost;
+  files_at_ = BootTime() + ParkedMemory::kLookAtMost;
   for (auto& [l, parked] : parked_) {
     if (!parked.ready) continue;
     if (const auto path = OpenAccelerator(options_.root, parked.process.pid)) {
@@ -615,7 +615,7 @@ void ParkedRanks::LookAtFiles() {
 
 // How long that will do.
 Duration ParkedRanks::LookAtMemory() {
-  if (options_.prestart == core::Prestart::kAlways) return SpareMemory::kLookAtMost;
+  if (options_.prestart == core::Prestart::kAlways) return ParkedMemory::kLookAtMost;
   const Result<Duration> enough = memory_.Enough();
   if (enough.ok()) return *enough;
   for (auto& [l, parked] : parked_) {
@@ -623,7 +623,7 @@ Duration ParkedRanks::LookAtMemory() {
     parked.lost = true;
   }
   NoSpares("memory became short: " + enough.error().message);
-  return SpareMemory::kLookAtMost;
+  return ParkedMemory::kLookAtMost;
 }
 
 // ---- telling ----

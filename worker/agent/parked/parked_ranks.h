@@ -32,20 +32,20 @@
 #include <string_view>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/model/spec.h"
 #include "worker/agent/logs/line_splitter.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
+#include "worker/agent/parked/parked_resources.h"
 #include "worker/agent/parked/python_command.h"
-#include "worker/agent/parked/spare_resources.h"
 #include "worker/agent/processes/process_set.h"
 
 namespace lockstep::agent {
@@ -178,7 +178,7 @@ class ParkedRanks : public prometheus::Collectable {
   Time files_at_{};       // then at what they have open, too
   uint64_t cpu_ns_ = 0;   // of the importing spare, when last looked at
   uint64_t wait_ns_ = 0;  // likewise: that it stood runnable without a core
-  SpareMemory memory_;
+  ParkedMemory memory_;
   uint64_t warm_ = 0;  // generations
   uint64_t cold_ = 0;
   double taken_seconds_ = 0;  // of the generation at hand, the most of one spare

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/result.h"
 
 namespace lockstep::agent {

@@ -16,7 +16,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/stop_signals.h"
+#include "base/process/stop_signals.h"
 #include "core/exit_codes.h"
 #include "worker/agent/processes/descendants.h"
 

@@ -19,8 +19,8 @@
 #include <memory>
 #include <string>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"

@@ -27,12 +27,12 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 #include "core/failure/failure.h"
 #include "worker/agent/processes/live_table.h"
 

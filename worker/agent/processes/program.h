@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace lockstep::agent {
 

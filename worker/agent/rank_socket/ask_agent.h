@@ -1,4 +1,4 @@
-// A question of another process to an agent, on its socket (progress_socket.h).
+// A question of another process to an agent, on its socket (rank_socket.h).
 #ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_ASK_AGENT_H_
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_ASK_AGENT_H_
 

@@ -16,13 +16,13 @@ void CommitDesk::OnQuestion(ClientId client, const CommitQuestion& question) {
   }
   const uint64_t id = ++last_;
   commits_[id] = {client, question.id, question.name, generation, question.memory};
-  if (question.memory) return Take(id);
+  if (question.memory) return StoreInMemory(id);
   handlers_.on_commit(id);
 }
 
 // The part must be this machine's before the gang is asked.
-void CommitDesk::Take(uint64_t id) {
-  memory_->Take(id, commits_[id].name, [this, id](std::string problem) {
+void CommitDesk::StoreInMemory(uint64_t id) {
+  memory_->StorePart(id, commits_[id].name, [this, id](std::string problem) {
     const Asked& asked = commits_[id];
     if (asked.generation != handlers_.generation()) {
       return OnAnswer({id, false, 0, "that generation has ended"});

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/memory/memory_store.h"
 #include "worker/agent/rank_socket/progress_message.h"
 #include "worker/agent/storage/checkpoint_volume.h"
@@ -46,7 +46,7 @@ class CommitDesk {
     bool memory = false;
   };
 
-  void Take(uint64_t id);
+  void StoreInMemory(uint64_t id);
   void Grant(const Asked& asked, const core::AnswerCommit& answer);
 
   const CheckpointVolume* volume_;

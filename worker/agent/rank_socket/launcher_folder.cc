@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/unique_fd.h"
 #include "core/model/names.h"
 #include "core/plan/launcher.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text/json.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/rank_socket/ask_agent.h"
 
 namespace lockstep::agent {

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "core/model/spec.h"
 #include "worker/agent/rank_socket/progress_message.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/agent/parked/spare_resources.h"
+#include "worker/agent/parked/parked_resources.h"
 #include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "base/free_port.h"
+#include "base/net/free_port.h"
 #include "base/text/endpoint.h"
 #include "core/exit_codes.h"
 #include "core/failure/last_words.h"

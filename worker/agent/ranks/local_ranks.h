@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/text/json.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/plan/agent_config.h"
 #include "core/plan/environment.h"
 #include "worker/agent/logs/log.h"

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/log.h"

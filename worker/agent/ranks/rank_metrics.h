@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/scan/progress_scanner.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/metrics/machine_stats.h"

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "base/text/endpoint.h"
 #include "base/time.h"
-#include "base/wake_timer.h"
 #include "core/model/spec.h"
 #include "worker/agent/evidence/evidence.h"
 #include "worker/agent/processes/connections.h"

@@ -16,8 +16,8 @@
 #include <set>
 #include <string>
 
-#include "base/event_loop.h"
 #include "base/http/http_server.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 
 namespace lockstep::agent {

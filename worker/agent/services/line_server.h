@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/net/acceptor.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "base/event_loop.h"
-#include "base/wake_timer.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/wake_timer.h"
 #include "core/failure/failure.h"
 #include "worker/agent/logs/log.h"
 

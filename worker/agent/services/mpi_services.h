@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "core/failure/failure.h"
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "core/plan/agent_config.h"
 #include "core/plan/environment.h"
 #include "worker/agent/logs/log.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 
 namespace lockstep::agent {
 

@@ -6,8 +6,8 @@
 // is: a random one, which only its own environment tells. Then, a line each
 // (docs/reference/protocol.md): init, get_maxes, get_appnum, get_my_kvsname, get_universe_size,
 // put, get, barrier_in, finalize, abort. What was put is in the table of all machines after the
-// next barrier, which is a fence of the gang's (core/gang/fence.h). Whatever else is asked (spawn,
-// publish) is answered with rc=-1.
+// next barrier, which is a fence of the gang's (core/gang/protocol/kvs_exchange.h). Whatever else
+// is asked (spawn, publish) is answered with rc=-1.
 #ifndef LOCKSTEP_WORKER_AGENT_SERVICES_PMI_H_
 #define LOCKSTEP_WORKER_AGENT_SERVICES_PMI_H_
 
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/services/mpi_ends.h"
 
 namespace lockstep::agent {

@@ -101,15 +101,15 @@ Status PmiServer::OnLine(LineServer::ClientId client, std::string_view line) {
   Result<Pmi::Effects> effects = pmi_->OnLine(client, line);
   if (!effects.ok()) return effects.error();
   strangers_.erase(client);
-  Do(std::move(*effects));
+  CarryOut(std::move(*effects));
   return {};
 }
 
 void PmiServer::Deliver(const core::DeliverFence& fence) {
-  if (pmi_ && fence.generation == generation_) Do(pmi_->OnFence(fence.entries, fence.last));
+  if (pmi_ && fence.generation == generation_) CarryOut(pmi_->OnFence(fence.entries, fence.last));
 }
 
-void PmiServer::Do(Pmi::Effects effects) {
+void PmiServer::CarryOut(Pmi::Effects effects) {
   for (const auto& [client, answer] : effects.answers) server_->Answer(client, answer);
   if (effects.abort) ends_.OnAbort(*effects.abort);
   if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "core/failure/failure.h"
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/services/line_server.h"
 #include "worker/agent/services/mpi_ends.h"
@@ -48,7 +48,7 @@ class PmiServer {
 
  private:
   Status OnLine(LineServer::ClientId client, std::string_view line);
-  void Do(Pmi::Effects effects);
+  void CarryOut(Pmi::Effects effects);
   bool MakeRoom();
 
   EventLoop* loop_;

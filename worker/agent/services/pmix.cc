@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 
 namespace lockstep::agent {
 namespace {

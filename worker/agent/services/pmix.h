@@ -2,9 +2,9 @@
 // generation. Pure: the helper's messages and what other machines have put go in, answers come out;
 // PmixServer has the process and its socket.
 //
-// A fence's data is opaque to the agent. It goes through the gang's own fence (core/gang/fence.h)
-// cut into entries without keys, which stay in order; what comes back is what all machines put, one
-// after the other from machine 0 on.
+// A fence's data is opaque to the agent. It goes through the gang's own fence
+// (core/gang/protocol/kvs_exchange.h) cut into entries without keys, which stay in order; what
+// comes back is what all machines put, one after the other from machine 0 on.
 #ifndef LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_H_
 #define LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_H_
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "core/plan/environment.h"
 #include "worker/agent/services/mpi_ends.h"
 #include "worker/pmix/message.h"

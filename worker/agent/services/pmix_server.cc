@@ -223,11 +223,11 @@ void PmixServer::ReadSocket() {
       if (effects.error().kind != ErrorKind::kUnavailable) Kill(helper_->process);
       return;
     }
-    Do(*std::move(effects));
+    CarryOut(*std::move(effects));
   }
 }
 
-void PmixServer::Do(Pmix::Effects effects) {
+void PmixServer::CarryOut(Pmix::Effects effects) {
   Send(effects.answers);
   if (!effects.refused.empty()) log_("PMIx: " + effects.refused);
   if (effects.abort) ends_.OnAbort(*effects.abort);

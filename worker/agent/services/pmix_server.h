@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/lifetime.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"
 #include "base/unique_fd.h"
-#include "base/wake_timer.h"
 #include "core/failure/failure.h"
-#include "core/gang/member.h"
+#include "core/gang/member/member.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/services/mpi_ends.h"
 #include "worker/agent/services/pmix.h"
@@ -101,7 +101,7 @@ class PmixServer {
   void ReadWords(Helper* helper);
   void Send(const std::vector<pmix::Message>& messages);
   void Flush();
-  void Do(Pmix::Effects effects);
+  void CarryOut(Pmix::Effects effects);
   void OnEnded();
   void Lose(core::Failure death);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/agent/storage/generation_line.h"
 #include "worker/agent/storage/object_store.h"
 

@@ -19,7 +19,7 @@
 #include "base/text/ascii.h"
 #include "base/text/json.h"
 #include "base/unique_fd.h"
-#include "core/gang/resume.h"
+#include "core/gang/protocol/resume.h"
 #include "worker/agent/files/part_folder.h"
 
 namespace lockstep::agent {

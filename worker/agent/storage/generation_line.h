@@ -1,7 +1,7 @@
 // GenerationLine: the rules by which the generations of a job form one line, wherever its commits
 // lie. Each generation has a record that is created exclusively when it starts and names the commit
-// that it resumes from (core/gang/resume.h). Derived classes read and write: CheckpointVolume in a
-// folder, CheckpointBucket in an object store. All calls block.
+// that it resumes from (core/gang/protocol/resume.h). Derived classes read and write:
+// CheckpointVolume in a folder, CheckpointBucket in an object store. All calls block.
 #ifndef LOCKSTEP_WORKER_AGENT_STORAGE_GENERATION_LINE_H_
 #define LOCKSTEP_WORKER_AGENT_STORAGE_GENERATION_LINE_H_
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/gang/messages.h"
-#include "core/gang/resume.h"
+#include "core/gang/protocol/messages.h"
+#include "core/gang/protocol/resume.h"
 
 namespace lockstep::agent {
 

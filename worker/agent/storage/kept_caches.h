@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
-#include "base/process.h"
+#include "base/loop/event_loop.h"
+#include "base/process/process.h"
 #include "base/result.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/logs/log.h"

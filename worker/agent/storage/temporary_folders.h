@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "base/result.h"
 #include "core/terms/generation.h"
 #include "worker/agent/files/file_worker.h"

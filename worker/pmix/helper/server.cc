@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 
 namespace lockstep::pmix {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 #include "worker/topology/binding/apply.h"
 #include "worker/topology/plan/binding_plan.h"
 

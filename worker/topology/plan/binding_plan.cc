@@ -81,7 +81,7 @@ class Planner {
       if (visible.gpu >= 0) rank->gpus.push_back(visible.gpu);
     }
     rank->has_gpu = !gpus.empty();
-    rank->isolated = gpus_.Show(gpus);
+    rank->isolated = gpus_.VariablesFor(gpus);
     IndexList nodes;
     for (size_t core = 0; core < cores.size(); ++core) {
       if (!in[core]) continue;

@@ -70,7 +70,7 @@ bool GpuShares::Slices() const { return request_.gpu_resource.find("mig-") != st
 
 // Of MIG's slices CUDA shows a process one, and takes no GPU's number for another: without their
 // own names there is no choice.
-core::Variables GpuShares::Show(std::span<const VisibleGpu> gpus) const {
+core::Variables GpuShares::VariablesFor(std::span<const VisibleGpu> gpus) const {
   const bool nameless = std::any_of(gpus.begin(), gpus.end(), [](const VisibleGpu& visible) {
     return !visible.name.starts_with("MIG-");
   });
@@ -79,7 +79,7 @@ core::Variables GpuShares::Show(std::span<const VisibleGpu> gpus) const {
 }
 
 core::Variables GpuShares::ShowPart(size_t part) const {
-  return split_ ? Show(PartOf(part)) : core::Variables{};
+  return split_ ? VariablesFor(PartOf(part)) : core::Variables{};
 }
 
 void GpuShares::Note(const std::string& note) {

@@ -24,7 +24,7 @@ class GpuShares {
 
   // The variables that show a process these GPUs and no others; empty where there are no names for
   // them.
-  core::Variables Show(std::span<const VisibleGpu> gpus) const;
+  core::Variables VariablesFor(std::span<const VisibleGpu> gpus) const;
   // Those that show every process of a machine its part; empty where it has all GPUs.
   core::Variables ShowPart(size_t part) const;
 

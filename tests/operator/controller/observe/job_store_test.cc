@@ -30,7 +30,7 @@ class JobStoreTest : public testing::Test {
  protected:
   JobRecord* Learned(const kube::JobView& view) {
     JobRecord& record = jobs_.FindOrAdd({view.meta.name_space, view.meta.name});
-    EXPECT_TRUE(Learn(view, &record).ok());
+    EXPECT_TRUE(Update(view, &record).ok());
     jobs_.OnLearned(&record);
     return &record;
   }
@@ -152,7 +152,7 @@ TEST_F(JobStoreTest, AJobThatIsNotKeptOrCannotBeReadHasThatAsItsProblem) {
 
   deep.begun = true;
   JobRecord fresh;
-  EXPECT_FALSE(Learn(deep, &fresh).ok()) << "nothing is decided by a spec that is not known";
+  EXPECT_FALSE(Update(deep, &fresh).ok()) << "nothing is decided by a spec that is not known";
 }
 
 }  // namespace

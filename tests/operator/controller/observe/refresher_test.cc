@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/event_loop.h"
+#include "base/loop/event_loop.h"
 #include "operator/kube/client.h"
 #include "tests/operator/kube/scripted_transport.h"
 

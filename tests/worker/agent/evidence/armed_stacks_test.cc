@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/gang/whereabouts.h"
+#include "core/gang/diagnosis/whereabouts.h"
 
 namespace lockstep::agent {
 namespace {

@@ -7,7 +7,7 @@
 namespace lockstep::agent {
 namespace {
 
-using core::Witness;
+using core::SecondClock;
 
 constexpr char kSources[] = "kvm-clock tsc acpi_pm \n";
 
@@ -16,28 +16,29 @@ std::string CpuInfo(const std::string& flags) {
 }
 
 TEST(SecondClock, IsTheCounterWhereTheKernelHoldsItToBeSteady) {
-  EXPECT_EQ(WitnessOf(CpuInfo("constant_tsc rep_good nonstop_tsc"), kSources), Witness::kCounter);
-  EXPECT_EQ(WitnessOf(CpuInfo("tsc constant_tsc"), kSources), Witness::kTimeOfDay)
+  EXPECT_EQ(SecondClockOf(CpuInfo("constant_tsc rep_good nonstop_tsc"), kSources),
+            SecondClock::kCounter);
+  EXPECT_EQ(SecondClockOf(CpuInfo("tsc constant_tsc"), kSources), SecondClock::kTimeOfDay)
       << "it stops with the processor";
-  EXPECT_EQ(WitnessOf(CpuInfo("constant_tsc nonstop_tsc"), "kvm-clock acpi_pm\n"),
-            Witness::kTimeOfDay)
+  EXPECT_EQ(SecondClockOf(CpuInfo("constant_tsc nonstop_tsc"), "kvm-clock acpi_pm\n"),
+            SecondClock::kTimeOfDay)
       << "the kernel found it to be unsteady";
-  EXPECT_EQ(WitnessOf("", ""), Witness::kTimeOfDay);
+  EXPECT_EQ(SecondClockOf("", ""), SecondClock::kTimeOfDay);
 }
 
 TEST(SecondClock, IsTheGenericTimerOnArm64) {
   const std::string cpuinfo =
       "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd evtstrm cpuid\n";
-  EXPECT_EQ(WitnessOf(cpuinfo, "arch_sys_counter \n"), Witness::kCounter);
-  EXPECT_EQ(WitnessOf(cpuinfo, "timer \n"), Witness::kTimeOfDay)
+  EXPECT_EQ(SecondClockOf(cpuinfo, "arch_sys_counter \n"), SecondClock::kCounter);
+  EXPECT_EQ(SecondClockOf(cpuinfo, "timer \n"), SecondClock::kTimeOfDay)
       << "the kernel does not use the generic timer";
 }
 
 TEST(SecondClock, CounterNeverRunsBackwards) {
-  int64_t last = ReadClocks(Witness::kCounter).witness;
+  int64_t last = ReadClocks(SecondClock::kCounter).ticks;
   const int64_t first = last;
   for (int i = 0; i < 1000; ++i) {
-    const int64_t now = ReadClocks(Witness::kCounter).witness;
+    const int64_t now = ReadClocks(SecondClock::kCounter).ticks;
     EXPECT_GE(now, last);
     last = now;
   }
@@ -45,11 +46,12 @@ TEST(SecondClock, CounterNeverRunsBackwards) {
 }
 
 TEST(SecondClock, ShowsNoStandstillOfAMachineThatRuns) {
-  for (const Witness witness : {Witness::kCounter, Witness::kTimeOfDay, FindWitness()}) {
-    core::Standstill standstill(witness, ReadClocks(witness));
+  for (const SecondClock clock :
+       {SecondClock::kCounter, SecondClock::kTimeOfDay, FindSecondClock()}) {
+    core::Standstill standstill(clock, ReadClocks(clock));
     const Time begin = BootTime();
     while (BootTime() < begin + milliseconds(100)) {
-      EXPECT_LT(standstill.OnReading(ReadClocks(witness)), milliseconds(100));
+      EXPECT_LT(standstill.OnReading(ReadClocks(clock)), milliseconds(100));
     }
   }
 }

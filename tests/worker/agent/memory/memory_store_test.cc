@@ -54,7 +54,7 @@ class MemoryStoreTest : public LoopTest {
   // "": it is taken.
   std::string Take(uint64_t commit, const std::string& name) {
     std::optional<std::string> problem;
-    store_->Take(commit, name, [&](std::string said) { problem = std::move(said); });
+    store_->StorePart(commit, name, [&](std::string said) { problem = std::move(said); });
     EXPECT_TRUE(RunUntil([&] { return problem.has_value(); }));
     return problem.value_or("no answer");
   }
@@ -97,7 +97,7 @@ TEST_F(MemoryStoreTest, NoMoveOfAnEarlierGenerationTouchesWhatTheNextOneWrites) 
   Write("step-2", "old");
   EXPECT_EQ(Take(1, "step-1"), "");
   std::optional<std::string> problem;
-  store_->Take(2, "step-2", [&](std::string said) { problem = std::move(said); });
+  store_->StorePart(2, "step-2", [&](std::string said) { problem = std::move(said); });
   store_->BeginGeneration();
   Write("step-1", "new");
   Write("step-2", "new");

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/gang/coordinator.h"
+#include "core/gang/coordinator/coordinator.h"
 
 namespace lockstep::agent {
 

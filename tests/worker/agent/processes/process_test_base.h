@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "tests/base/loop_test_base.h"
 #include "tests/base/shell.h"
 #include "worker/agent/processes/descendants.h"

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/gang/messages.h"
+#include "core/gang/protocol/messages.h"
 
 namespace lockstep::agent {
 namespace {

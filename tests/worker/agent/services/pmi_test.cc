@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/gang/fence.h"
+#include "core/gang/protocol/kvs_exchange.h"
 
 namespace lockstep::agent {
 namespace {

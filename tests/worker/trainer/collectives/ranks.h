@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/free_port.h"
+#include "base/net/free_port.h"
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/store/socket.h"
 
