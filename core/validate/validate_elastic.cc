@@ -66,7 +66,7 @@ void ValidateCompany(Validator& validator, const Spec& spec) {
   if (spec.checkpoint.path.empty()) {
     validator.Warn("spec.checkpoint.path",
                    "is missing: without checkpoints every change of spec.elastic's size begins at "
-                   "the first step, and the gang never grows");
+                   "the first step, and the gang grows only at a restart");
   }
 }
 

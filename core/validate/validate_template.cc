@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
@@ -43,6 +46,18 @@ void ValidateMetadata(Validator& validator, const Node& metadata) {
   }
 }
 
+// The limits of the CRD's schema: the API server accepts what this accepts.
+constexpr std::pair<std::string_view, size_t> kMostItems[] = {
+    {"containers", 8}, {"initContainers", 16}, {"volumes", 256}};
+constexpr size_t kMostMounts = 256;
+
+void ValidateCount(Validator& validator, const std::string& field, const Node* items, size_t most) {
+  if (items == nullptr || items->items().size() <= most) return;
+  validator.Error(kTemplatePath + ".spec." + field,
+                  "must have at most " + std::to_string(most) + " items",
+                  std::to_string(items->items().size()));
+}
+
 // Containers and volumes, by the names that Lockstep adds its own under.
 void ValidateNames(Validator& validator, const Node& pod, std::string_view list) {
   const Node* items = pod.Find(list);
@@ -64,6 +79,7 @@ void ValidateMounts(Validator& validator, const Node& pod, std::string_view list
   for (const Node& container : containers->items()) {
     const Node* mounts = container.Find("volumeMounts");
     if (mounts == nullptr) continue;
+    ValidateCount(validator, std::string(list) + "[*].volumeMounts", mounts, kMostMounts);
     for (const Node& mount : mounts->items()) {
       const Node* name = mount.Find("name");
       if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
@@ -107,7 +123,8 @@ void ValidatePod(Validator& validator, const Node& pod) {
                     "has a restartPolicy; remove it: Lockstep restarts processes itself, by "
                     "spec.failurePolicy");
   }
-  for (const std::string_view list : {"containers", "initContainers", "volumes"}) {
+  for (const auto& [list, most] : kMostItems) {
+    ValidateCount(validator, std::string(list), pod.Find(list), most);
     ValidateNames(validator, pod, list);
   }
   for (const std::string_view list : {"containers", "initContainers"}) {

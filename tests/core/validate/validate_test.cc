@@ -110,6 +110,22 @@ TEST(Validate, EveryContainerMustBeGuaranteedWhereAlignmentIsRequired) {
               HasSubstr("spec.template.spec.resources: remove it"));
 }
 
+TEST(Validate, RefusesMoreContainersThanTheApiServerTakes) {
+  const auto problems = [](int count) {
+    std::string containers;
+    for (int i = 0; i < count; ++i) {
+      if (i > 0) containers += ", ";
+      containers += "{name: a" + std::to_string(i) + "}";
+    }
+    return Problems(
+        Job("  command: [a]\n  image: b\n  template: {spec: {containers: [" + containers + "]}}\n"),
+        Target::kCluster);
+  };
+  EXPECT_EQ(problems(8), "");
+  EXPECT_THAT(problems(9),
+              HasSubstr("spec.template.spec.containers: must have at most 8 items (found 9)"));
+}
+
 TEST(Validate, ResourceClaimsOfTheTemplateCountAsGpus) {
   const std::string trainer = "  trainer: {data: [a], device: Cuda, model: gpt2}\n";
   EXPECT_THAT(Problems(Job(trainer), Target::kCluster), HasSubstr("the pods have no GPUs"));

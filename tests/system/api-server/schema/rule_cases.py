@@ -302,6 +302,10 @@ FAIL += [job(a_command(**_template({field: value}))) for field, value in (
     ("containers", [{"name": "lockstep-a"}]), ("initContainers", [{"name": "lockstep-a"}]),
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
     ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
+FAIL += [job(a_command(**_template({field: [{"name": f"a{i}"} for i in range(count)]})))
+         for field, count in (("containers", 9), ("initContainers", 17), ("volumes", 257))]
+FAIL += [job(a_command(**_template({"containers": [{"name": "a", "volumeMounts": [
+    {"name": "b", "mountPath": f"/a{i}"} for i in range(257)]}]})))]
 FAIL += [job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": True})))]
 FAIL += [job(a_command(scheduling={"gang": gang})) for gang in ("volcano", "coscheduling", "")]
 FAIL += [job(a_command(**_template({field: [{"name": "a", "volumeMounts": [
