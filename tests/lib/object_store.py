@@ -9,6 +9,7 @@ LOCKSTEP_TEST_MINIO names a program of MinIO's server to take in its place.
 import contextlib
 import os
 import pathlib
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
@@ -28,14 +29,16 @@ def program():
 class ObjectStore:
     """`bucket` is the folder of the bucket's objects, under their keys."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, certificate=None, key=None):
+        """`certificate` and `key`: PEM files; the store then speaks HTTPS."""
         self.folder = pathlib.Path(folder)
         self.data = self.folder / "data"
         self.bucket = self.data / "bucket"
         self.log = self.folder / "store.log"
         self.url = "s3://bucket/run"
         self.address = ("127.0.0.1", free_port())
-        self.endpoint = "http://%s:%d" % self.address
+        self._certificate = ["--cert", certificate, "--key", key] if certificate else []
+        self.endpoint = ("https" if certificate else "http") + "://%s:%d" % self.address
         self._process = None
 
     @property
@@ -62,7 +65,7 @@ class ObjectStore:
         else:
             metadata = self.folder / "metadata"
             metadata.mkdir(exist_ok=True)
-            command = [parts.build("objects", print) / "versitygw", "--port", f"{host}:{port}", "--quiet",
+            command = [parts.build("objects", print) / "versitygw", "--port", f"{host}:{port}", "--quiet", *self._certificate,
                        "posix", "--sidecar", metadata, self.data]
             secrets = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
         with self.log.open("a") as log:
@@ -86,7 +89,7 @@ class ObjectStore:
         assert self._process.poll() is None, self.log.read_text()[-2000:]
         with contextlib.suppress(urllib.error.HTTPError):
             try:
-                urllib.request.urlopen(self.endpoint, timeout=5).close()
+                urllib.request.urlopen(self.endpoint, timeout=5, context=ssl._create_unverified_context()).close()
             except (urllib.error.URLError, OSError) as error:
                 return isinstance(error, urllib.error.HTTPError)
         return True

@@ -60,6 +60,12 @@ type checkpoint struct {
 	name       string // "step-1200", as the program has it
 }
 
+// A committed one, and when, by the store's clock.
+type commitment struct {
+	checkpoint
+	at time.Time
+}
+
 func parseCheckpoint(text string) (checkpoint, error) {
 	match := checkpointPattern.FindStringSubmatch(text)
 	if match == nil {
@@ -178,7 +184,8 @@ func commands() map[string]command {
 		which := f.String("generation", "", "the running `generation`, which has committed")
 		job := f.String("job", "", "the `UID` of the job")
 		keep := f.Int("keep", 3, "how many of the newest checkpoints stay, at least 1")
-		return func(ctx context.Context, s *store) (any, error) { return s.prune(ctx, *which, *job, *keep) }
+		every := f.Duration("keep-every", 0, "of the others one for each such interval stays, too; 0: none")
+		return func(ctx context.Context, s *store) (any, error) { return s.prune(ctx, *which, *job, *keep, *every) }
 	})
 	return all
 }
@@ -247,12 +254,12 @@ func (s *store) records(ctx context.Context) ([]record, error) {
 }
 
 // commits lists the manifests below a key, in order.
-func (s *store) commits(ctx context.Context, below string) ([]checkpoint, error) {
+func (s *store) commits(ctx context.Context, below string) ([]commitment, error) {
 	objects, err := s.list(ctx, below, true)
 	if err != nil {
 		return nil, err
 	}
-	var found []checkpoint
+	var found []commitment
 	for _, each := range objects {
 		name, ok := strings.CutSuffix(strings.TrimPrefix(each.key, "commits/"), ".json")
 		plain, err := unescape(name)
@@ -260,11 +267,11 @@ func (s *store) commits(ctx context.Context, below string) ([]checkpoint, error)
 			continue
 		}
 		if c, err := parseCheckpoint(plain); err == nil && c.commit() == each.key {
-			found = append(found, c)
+			found = append(found, commitment{c, each.modified})
 		}
 	}
-	slices.SortFunc(found, func(a, b checkpoint) int {
-		if a.less(b) {
+	slices.SortFunc(found, func(a, b commitment) int {
+		if a.less(b.checkpoint) {
 			return -1
 		}
 		return 1
@@ -532,13 +539,13 @@ func (s *store) fill(ctx context.Context, c checkpoint, entries []entry, folder 
 // prune deletes only what is older than a commit of the running generation, which alone commits
 // there. Every later generation resumes from that commit or a newer one, so it needs nothing of
 // what is deleted, even if this process is paused and continues long after.
-func (s *store) prune(ctx context.Context, which, job string, keep int) (any, error) {
+func (s *store) prune(ctx context.Context, which, job string, keep int, every time.Duration) (any, error) {
 	g, err := parseGeneration(which)
 	if err != nil {
 		return nil, err
 	}
-	if keep < 1 {
-		return nil, failf(invalid, "--keep must be 1 or more, not %d", keep)
+	if keep < 1 || every < 0 {
+		return nil, failf(invalid, "--keep must be 1 or more, not %d, and --keep-every 0 or more", keep)
 	}
 	records, err := s.records(ctx)
 	if err != nil {
@@ -554,14 +561,19 @@ func (s *store) prune(ctx context.Context, which, job string, keep int) (any, er
 	if err != nil {
 		return nil, err
 	}
-	commits = slices.DeleteFunc(commits, func(c checkpoint) bool { return !own[c.generation] || g.less(c.generation) })
+	commits = slices.DeleteFunc(commits, func(c commitment) bool { return !own[c.generation] || g.less(c.generation) })
 	if len(commits) == 0 || commits[len(commits)-1].generation != g {
 		return map[string]any{"deleted": []string{}}, nil
 	}
 	kept := map[string]bool{}
 	deleted := []string{}
+	var last time.Time // of the last one that an interval keeps: the same at each prune
 	for i, each := range commits {
-		if i >= len(commits)-keep {
+		marks := every > 0 && each.at.Sub(last) >= every
+		if marks {
+			last = each.at
+		}
+		if marks || i >= len(commits)-keep {
 			kept[each.key()] = true
 			continue
 		}
@@ -571,7 +583,7 @@ func (s *store) prune(ctx context.Context, which, job string, keep int) (any, er
 		}
 		deleted = append(deleted, each.String())
 	}
-	if err := s.sweep(ctx, own, commits[len(commits)-1], kept); err != nil {
+	if err := s.sweep(ctx, own, commits[len(commits)-1].checkpoint, kept); err != nil {
 		return nil, err
 	}
 	return map[string]any{"deleted": deleted}, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -75,6 +76,10 @@ func classify(err error) *storeError {
 		return &storeError{missing, "there is no such object"}
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return &storeError{invalid, "the store refuses the credentials: " + answer.Message}
+	}
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		return &storeError{invalid, "the store's certificate is not trusted (" + untrusted.Err.Error() +
+			"): give its authority as AWS_CA_BUNDLE, or as ca.crt in the job's Secret"}
 	}
 	// The URL of a request is long, and its query helps nobody.
 	if request := (*url.Error)(nil); errors.As(err, &request) {

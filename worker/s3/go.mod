@@ -3,7 +3,10 @@ module lockstep.dev/worker/s3
 
 go 1.26.0
 
-require github.com/minio/minio-go/v7 v7.4.1
+require (
+	github.com/minio/minio-go/v7 v7.4.1
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
+)
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

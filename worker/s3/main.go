@@ -1,4 +1,4 @@
-// Lockstep-objects keeps checkpoints in an object store that speaks S3. The agent, which is a small
+// Lockstep-s3 keeps checkpoints in an object store that speaks S3. The agent, which is a small
 // static program without a TLS client for the web, starts it once for each operation.
 //
 //	lockstep-s3 [options] COMMAND [options of the command]
@@ -38,8 +38,9 @@ Commands:
   fetch     downloads a checkpoint, or one machine's part of it
   prune     deletes old checkpoints of a job
 
-Credentials are the files of --credentials that are named as the variables, or else the variables
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or else the role of the machine.
+Credentials are the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or
+else the role of the pod or machine. The store's certificate must be of an authority that this
+computer knows, or that is in the file AWS_CA_BUNDLE or in the text AWS_CA_PEM.
 
 Options:
 `

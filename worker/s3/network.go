@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"sync"
@@ -69,7 +71,8 @@ func (c *conn) Write(buffer []byte) (int, error) {
 	return written, nil
 }
 
-func transport(limit *limiter, patience time.Duration, connections int) http.RoundTripper {
+// transport: `trusted` may be nil, which means this computer's authorities.
+func transport(limit *limiter, patience time.Duration, connections int, trusted *x509.CertPool) http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	dialer := &net.Dialer{Timeout: min(patience, 10*time.Second)}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -79,6 +82,7 @@ func transport(limit *limiter, patience time.Duration, connections int) http.Rou
 		}
 		return &conn{raw, limit, patience}, nil
 	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
 	transport.MaxIdleConnsPerHost = connections
 	transport.MaxConnsPerHost = connections
 	transport.ResponseHeaderTimeout = patience

@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"flag"
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities, if this computer has none
 )
 
 const (
@@ -27,14 +28,13 @@ const (
 )
 
 type options struct {
-	url         string
-	endpoint    string
-	region      string
-	credentials string
-	parallel    int
-	bandwidth   int64
-	stall       time.Duration
-	timeout     time.Duration
+	url       string
+	endpoint  string
+	region    string
+	parallel  int
+	bandwidth int64
+	stall     time.Duration
+	timeout   time.Duration
 }
 
 func (o *options) register(flags *flag.FlagSet) {
@@ -43,7 +43,6 @@ func (o *options) register(flags *flag.FlagSet) {
 		"the store's `URL`; without one: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's")
 	flags.StringVar(&o.region, "region", firstVariable("AWS_REGION", "AWS_DEFAULT_REGION"),
 		"the bucket's `region`; without one: AWS_REGION or AWS_DEFAULT_REGION")
-	flags.StringVar(&o.credentials, "credentials", "", "a `folder` of files, such as a mounted Secret")
 	flags.IntVar(&o.parallel, "parallel", 8, "requests at once, 1 to 64")
 	flags.Int64Var(&o.bandwidth, "bandwidth", 0, "bytes a second, both ways; 0: no limit")
 	flags.DurationVar(&o.stall, "stall", time.Minute, "a request without a byte for so long is repeated")
@@ -86,15 +85,16 @@ func open(o options) (*store, error) {
 		strings.Trim(endpoint.Path, "/") != "" {
 		return nil, failf(invalid, "--endpoint must be https://HOST[:PORT], not '%s'", o.endpoint)
 	}
-	chosen, err := chooseCredentials(o.credentials)
+	trusted, err := authorities()
 	if err != nil {
 		return nil, err
 	}
+	chosen := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}})
 	core, err := minio.NewCore(endpoint.Host, &minio.Options{
 		Creds:      chosen,
 		Secure:     endpoint.Scheme == "https",
 		Region:     o.region,
-		Transport:  transport(&limiter{rate: float64(o.bandwidth)}, o.stall, o.parallel),
+		Transport:  transport(&limiter{rate: float64(o.bandwidth)}, o.stall, o.parallel, trusted),
 		MaxRetries: tries,
 	})
 	if err != nil {
@@ -108,22 +108,28 @@ func open(o options) (*store, error) {
 	return &store{*core, where.Host, prefix, o.parallel}, nil
 }
 
-// chooseCredentials reads the files of a folder each time, so that a rotated Secret counts at once.
-func chooseCredentials(folder string) (*credentials.Credentials, error) {
-	if folder == "" {
-		return credentials.NewChainCredentials([]credentials.Provider{
-			&credentials.EnvAWS{}, &credentials.IAM{}}), nil
-	}
-	value := map[string]string{}
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil && (!os.IsNotExist(err) || name != "AWS_SESSION_TOKEN") {
-			return nil, failf(invalid, "--credentials: %s", err)
+// authorities are those that may have signed the store's certificate: this computer's, and those of
+// the job. A small image may have none of its own, which is why the program holds Mozilla's list.
+func authorities() (*x509.CertPool, error) {
+	pem, from := os.Getenv("AWS_CA_PEM"), "AWS_CA_PEM"
+	if file := os.Getenv("AWS_CA_BUNDLE"); pem == "" && file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, failf(invalid, "AWS_CA_BUNDLE: %s", err)
 		}
-		value[name] = strings.TrimSpace(string(text))
+		pem, from = string(text), "AWS_CA_BUNDLE"
 	}
-	return credentials.NewStaticV4(value["AWS_ACCESS_KEY_ID"], value["AWS_SECRET_ACCESS_KEY"],
-		value["AWS_SESSION_TOKEN"]), nil
+	if pem == "" {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM([]byte(pem)) {
+		return nil, failf(invalid, "%s holds no certificate in PEM format", from)
+	}
+	return pool, nil
 }
 
 func (s *store) key(key string) string { return s.prefix + key }
@@ -199,8 +205,9 @@ func (s *store) retry(ctx context.Context, do func() error) error {
 }
 
 type object struct {
-	key  string
-	size int64
+	key      string
+	size     int64
+	modified time.Time
 }
 
 // list gives the objects below a key; not recursively: folders, too, with a slash at the end.
@@ -213,7 +220,7 @@ func (s *store) list(ctx context.Context, below string, recursive bool) ([]objec
 		if each.Err != nil {
 			return nil, about(below, each.Err)
 		}
-		found = append(found, object{strings.TrimPrefix(each.Key, s.prefix), each.Size})
+		found = append(found, object{strings.TrimPrefix(each.Key, s.prefix), each.Size, each.LastModified})
 	}
 	return found, ctx.Err()
 }

@@ -300,11 +300,19 @@ def test_a_store_that_does_not_answer_is_named(store):
     assert kind == "unavailable" and f"no answer from {address}: " in message and "?" not in message
 
 
-def test_credentials_are_read_from_the_files_of_a_secret(store, tmp_path):
-    names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-    write(tmp_path, {name: store.variables[name].encode() + b"\n" for name in names})
-    without = dict.fromkeys(names, "wrong")
-    assert well(store, "--credentials", tmp_path, "state", **without)["commits"] == []
+@pytest.mark.skipif("LOCKSTEP_TEST_MINIO" in os.environ, reason="takes the gateway's options")
+def test_a_store_with_an_authority_of_its_own_is_trusted_once_that_is_given(tmp_path):
+    certificate, key = tmp_path / "ca.crt", tmp_path / "key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    with ObjectStore(tmp_path, certificate, key) as store:
+        kind, message = error(store, "state")
+        assert kind == "invalid" and "ca.crt in the job's Secret" in message
+        assert well(store, "state", AWS_CA_PEM=certificate.read_text())["commits"] == []
+        assert well(store, "state", AWS_CA_BUNDLE=str(certificate))["commits"] == []
+        kind, message = error(store, "state", AWS_CA_PEM="nonsense")
+        assert kind == "invalid" and "AWS_CA_PEM holds no certificate" in message
 
 
 # ---- damage ----
@@ -366,6 +374,21 @@ def test_prune_keeps_the_newest_and_what_is_not_its_own(store, tmp_path):
     if not os.environ.get("LOCKSTEP_TEST_MINIO"):
         assert with_files == {"1-2/000003.not-committed", "2-1/000002.step-2", "2-1/000003.not-committed"}
     well(store, "fetch", "--checkpoint", "2-1/000002.step-2", "--folder", tmp_path / "back")
+
+
+@pytest.mark.skipif("LOCKSTEP_TEST_MINIO" in os.environ, reason="sets the times of objects' files")
+def test_prune_keeps_one_checkpoint_of_each_interval(store, tmp_path):
+    part = write(tmp_path / "part", {"model": b"1"})
+    well(store, "begin", "--generation", "1-1", "--job", "job")
+    for number in range(1, 8):
+        name = f"1-1/00000{number}.step-{number}"
+        put(store, part, name)
+        commit(store, name)
+        at = 1_700_000_000 + 1500 * number  # 25 minutes
+        os.utime(store.folder_of_test / f"commits/{name}.json", (at, at))
+        if number > 3:  # whatever was deleted before, the same ones stay
+            well(store, "prune", "--generation", "1-1", "--job", "job", "--keep", 1, "--keep-every", "1h")
+    assert well(store, "state")["commits"] == [f"1-1/00000{number}.step-{number}" for number in (1, 4, 7)]
 
 
 def test_prune_deletes_nothing_before_its_generation_has_committed(store, tmp_path):
