@@ -18,7 +18,7 @@ import everything
 
 def parts(architectures=("amd64",), url=None):
     """{part: its own options, or why it is left out}; nothing is made."""
-    options = argparse.Namespace(out=pathlib.Path("dist"), key=None, url=url, home=None)
+    options = argparse.Namespace(out=pathlib.Path("dist"), key=None, url=url, home=None, small=True)
     return {name: more for name, _, more in everything.parts(options, list(architectures))}
 
 
@@ -35,6 +35,7 @@ def test_chart_has_the_digest_of_the_image_that_was_made_before(monkeypatch):
     monkeypatch.setattr(everything.image, "digest", lambda path: f"sha256:{path.name}")
     made = parts(url="https://example.com")
     assert not [more for more in made.values() if isinstance(more, str)]
+    assert made["wheel"] == {"small": True}
     assert made["chart"]["image"] == [f"operator=sha256:lockstep-operator-{VERSION}.oci.tar"]
     assert list(made).index("notice") == 0 and list(made).index("tarball") < list(made).index("krew")
 

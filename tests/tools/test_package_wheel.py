@@ -4,6 +4,7 @@ what pip makes of each.
 
 import base64
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -19,6 +20,10 @@ import pytest
 from paths import MODULES as SOURCES
 from paths import ROOT, VERSION
 from tls import binary
+
+sys.path[:0] = [str(ROOT / f"tools/lib{folder}") for folder in ("/package", "")]
+
+import wheel as wheel_module
 
 PROGRAMS = {"lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep"}
 MODULES = {"lockstep.py", "lockstep_call.py", "lockstep_gpu.py", "lockstep_hf.py",
@@ -101,6 +106,19 @@ def test_metadata_names_the_distribution_and_its_pythons(wheel):
                  "Provides-Extra: client", 'Requires-Dist: kubernetes>=29; extra == "cluster"'):
         assert line in head.splitlines()
     assert body == (ROOT / "worker/python/README.md").read_text()
+
+
+def test_small_wheel_holds_the_same_in_fewer_bytes():
+    """Of modules alone: programs take a minute."""
+    subprocess.run([ROOT / "tools/deps", "--packaging"], check=True)
+    files = [(path.name, path.read_bytes(), 0o755 if path.stem == "lockstep" else 0o644)
+             for path in sorted(SOURCES.glob("*.py"))]
+    normal, small = (wheel_module.archive(files, compress) for compress in (wheel_module.deflate, wheel_module.zopfli))
+    assert len(small) < len(normal) and small == wheel_module.archive(files, wheel_module.zopfli)
+    with zipfile.ZipFile(io.BytesIO(small)) as zipped:
+        assert zipped.testzip() is None
+        assert [(info.filename, zipped.read(info), info.external_attr >> 16 & 0o777)
+                for info in zipped.infolist()] == files
 
 
 def test_second_wheel_has_the_same_bytes(wheel, tmp_path):

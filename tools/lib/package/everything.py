@@ -39,6 +39,7 @@ def add_arguments(parser):
                         help="the folder for the files (without it: build/dist)")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE",
                         help="the public key that install.sh trusts, as ssh-keygen writes it")
+    parser.add_argument("--small", action="store_true", help="as that of `tools/package wheel`")
     parser.add_argument("--url", help="the address below which the files will be, for install.sh and krew")
     parser.add_argument("--home", metavar="URL", help="the project's address, for the chart and krew")
 
@@ -73,8 +74,9 @@ def parts(options, architectures):
     # The packages, the images and the trainer take it from there.
     yield "notice", _notice, {"build": builds[first], "programs": programs[first]}
     yield "tarball", tarball.run, {"key": options.key, "url": options.url}
-    for name, command in (("deb", deb), ("rpm", rpm), ("apk", apk), ("wheel", wheel), ("sdist", sdist)):
+    for name, command in (("deb", deb), ("rpm", rpm), ("apk", apk), ("sdist", sdist)):
         yield name, command.run, {}
+    yield "wheel", wheel.run, {"small": options.small}
     yield "trainer", trainer_bundle.run, {} if "amd64" in architectures else "it is for amd64 only"
     digests = []
     if shutil.which("buildah"):

@@ -278,7 +278,7 @@ def packages(release):
     if not release.here:
         variables = {"XDG_CACHE_HOME": release.cache}
         release.run_for_build("tools/deps", "--images", **variables)
-    release.run_for_build("tools/package", "all", "--no-build", "--out", release.dist, *release.arch_options(),
+    release.run_for_build("tools/package", "all", "--small", "--no-build", "--out", release.dist, *release.arch_options(),
                           *key, *release.url_options(), *release.home_options(), **variables)
     if not image.path(release.dist, release.version).is_file():
         raise Stop(f"{release.dist} has no image of the operator: run tools/deps --images, then this step again")
