@@ -27,7 +27,8 @@ def draw(dashboard, api, view):
         box = Box(MARGIN + panel["gridPos"]["x"] * COLUMN, HEAD + y * ROW,
                   panel["gridPos"]["w"] * COLUMN - GAP, panel["gridPos"]["h"] * ROW - GAP)
         if panel["type"] == "row":
-            canvas.text(box.x, box.y + 21, f"⌄  {panel['title']}", 16, TEXT, weight=500)
+            fake = "; here of a fake exporter" if panel["title"].startswith("GPUs") else ""
+            canvas.text(box.x, box.y + 21, f"⌄  {panel['title']}{fake}", 16, TEXT, weight=500)
         else:
             _panel(canvas, box, panel, api, view)
     return canvas.svg()

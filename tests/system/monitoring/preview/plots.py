@@ -11,7 +11,7 @@ from preview import units
 from preview.canvas import BORDER, FAINT, GRID, SERIES, TEXT, color, words_width
 
 LEGEND = 11  # size of its words
-NO_DATA = "No data"
+NO_DATA = "no data: this run had no GPU"
 
 
 class Times(typing.NamedTuple):
