@@ -17,20 +17,9 @@
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "worker/agent/gang/gang_config.h"
-#include "worker/agent/processes/descendants.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {
-
-namespace {
-
-// How long an agent that is leaving waits for its ranks to be gone.
-constexpr Duration kLeavePatience = seconds(35);
-constexpr Duration kLeaveLook = milliseconds(5);
-constexpr Duration kUsageEvery = seconds(5);
-constexpr size_t kMostMeasured = 4096;  // processes
-
-}  // namespace
 
 Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, UniqueFd starter,
                                              const std::string& executable) {
@@ -57,9 +46,15 @@ Status Agent::Open(const std::string& executable) {
   if (!loop.ok()) return loop.error();
   loop_ = std::move(*loop);
   timer_.emplace(loop_.get(), [this] { CarryOut(member_->OnTimer(Now())); });
-  leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
-  usage_timer_.emplace(loop_.get(), [this] { TellUsage(); });
-  usage_timer_->WakeAt(BootTime() + kUsageEvery);
+  departure_.emplace(loop_.get(), [this] { return Hold(); }, [this] { Go(); });
+  usage_.emplace(
+      loop_.get(),
+      [this] {
+        return core::MayHaveLiveRanks(member_->phase()) ? ranks_->views() : std::vector<RankView>();
+      },
+      [this](const core::Usage& usage, const core::RankActivity& activity) {
+        CarryOut(member_->OnUsage(Now(), usage, activity));
+      });
   member_ = std::make_unique<core::Member>(ForMember(config_));
   machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
   rank_metrics_ = std::make_unique<RankMetrics>([this] { return ranks_->views(); }, BootTime);
@@ -135,7 +130,7 @@ Status Agent::OpenRanks(const std::string& executable) {
     if (!member_->keeping()) guard_->SetLeaseEnd(kNever);
     if (world_) world_->End();
     CarryOut(member_->OnAllDead(Now(), g));
-    TryExit();
+    departure_->Check();
   };
   handlers.on_taken_in = [this](core::Generation, uint32_t rank, const Json& changes) {
     rejoin_->Tell(rank, changes);
@@ -144,7 +139,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_unkillable = [this](core::Generation g) {
     CarryOut(member_->OnUnkillable(Now(), g));
   };
-  handlers.on_kept = [this] { TryExit(); };
+  handlers.on_kept = [this] { departure_->Check(); };
   handlers.secret = [this](core::Generation g) { return SecretOf(config_, g); };
   handlers.on_fence = [this](core::Generation g, std::vector<core::TableEntry> entries) {
     CarryOut(member_->OnFence(Now(), g, std::move(entries)));
@@ -230,7 +225,7 @@ std::optional<CoordinatorHost::Storage> Agent::StorageOfCommits() {
 void Agent::OnPruned(const Status& pruned) {
   if (!pruned.ok()) Log("old checkpoints could not be deleted: " + pruned.error().message);
   --prunes_;
-  TryExit();
+  departure_->Check();
 }
 
 void Agent::OpenOutputWatch() {
@@ -283,7 +278,7 @@ Status Agent::OpenGang() {
     handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
     handlers.on_change = [this] {
       if (status_) status_->Notify();
-      TryExit();
+      departure_->Check();
     };
     if (config_.job.spec.framework == core::Framework::kHorovod) {
       const core::Spec& spec = config_.job.spec;
@@ -434,7 +429,7 @@ Status Agent::OpenServers() {
 
 int Agent::Run() {
   loop_->Run();
-  return exit_ ? exit_->code : core::kExitReplace;
+  return departure_->exit() ? departure_->exit()->code : core::kExitReplace;
 }
 
 // The time for the member, who hears first whether the machine stood still since it was last asked.
@@ -604,24 +599,6 @@ void Agent::OnProgress(RankSocket::ClientId client, const ProgressMessage& messa
   std::visit(ProgressVisitor{*this, client}, message);
 }
 
-void Agent::TellUsage() {
-  usage_timer_->WakeAt(BootTime() + kUsageEvery);
-  if (!core::MayHaveLiveRanks(member_->phase())) return;
-  std::vector<pid_t> processes;
-  std::map<uint32_t, std::vector<pid_t>> by_rank;
-  for (const RankView& rank : ranks_->views()) {
-    if (rank.pid == 0) continue;
-    std::vector<pid_t>& of_rank = by_rank[rank.rank];
-    of_rank.push_back(rank.pid);
-    for (const Descendant& each : DescendantsOf(rank.pid, {})) {
-      if (processes.size() + of_rank.size() < kMostMeasured) of_rank.push_back(each.pid);
-    }
-    processes.insert(processes.end(), of_rank.begin(), of_rank.end());
-  }
-  const core::RankActivity activity = activity_.Measure(BootTime(), by_rank);
-  CarryOut(member_->OnUsage(Now(), usage_.Measure(BootTime(), processes), activity));
-}
-
 std::vector<RankProcess> Agent::RankProcesses() const {
   std::vector<RankProcess> processes;
   for (const RankView& view : ranks_->views()) processes.push_back({view.rank, view.pid});
@@ -631,36 +608,31 @@ std::vector<RankProcess> Agent::RankProcesses() const {
 // ---- leaving ----
 
 void Agent::Leave(const core::ExitAgent& exit) {
-  if (exit_) return;
-  exit_ = exit;
+  if (!departure_->Begin(exit)) return;
   Log("leaving with exit code " + std::to_string(exit.code) + ": " + exit.reason);
   measurer_->Stop();
   ranks_->DropSpares();
   ranks_->Stop(member_->generation(), Time::min());
-  leave_by_ = BootTime() + kLeavePatience;
-  TryExit();
+  departure_->Check();
 }
 
 void Agent::OnCoordinatorExit(const core::ExitCoordinator& exit) {
   coordinator_done_ = true;
   needs_epoch_ = exit.needs_epoch;
-  if (!exit_) Leave({exit.code, std::nullopt, exit.reason});
-  TryExit();
+  Leave({exit.code, std::nullopt, exit.reason});
+  departure_->Check();
 }
 
-void Agent::TryExit() {
-  if (!exit_ || exiting_) return;
+Departure::Hold Agent::Hold() const {
   // Machine 0 leaves last on a verdict, and on a drain when no other machine's ranks need it.
-  bool coordinator_needed = coordinator_ && !coordinator_done_ &&
-                            (exit_->verdict.has_value() || !coordinator_->coordinator().MayExit());
-  bool held = coordinator_needed || ranks_->busy() || prunes_ > 0;
-  if ((held || !logs_->idle()) && BootTime() < leave_by_) {
-    // The coordinator, the ranks and the pruner tell when they are done; a console that drains does
-    // not.
-    leave_timer_->WakeAt(held ? leave_by_ : BootTime() + kLeaveLook);
-    return;
-  }
-  exiting_ = true;
+  const bool coordinator_needed =
+      coordinator_ && !coordinator_done_ &&
+      (departure_->exit()->verdict.has_value() || !coordinator_->coordinator().MayExit());
+  if (coordinator_needed || ranks_->busy() || prunes_ > 0) return Departure::Hold::kEvents;
+  return logs_->idle() ? Departure::Hold::kNone : Departure::Hold::kDraining;
+}
+
+void Agent::Go() {
   if (objects_) objects_->Close();
   const Status told = last_message_.Write(core::ToJson(LastWords()));
   if (!told.ok()) Log(told.error().message);
@@ -670,18 +642,19 @@ void Agent::TryExit() {
 
 core::Termination Agent::LastWords() const {
   core::Termination t;
-  t.exit_code = exit_->code;
+  const core::ExitAgent& exit = *departure_->exit();
+  t.exit_code = exit.code;
   t.machine = config_.machine;
   t.attempt = config_.attempt;
   t.generation = member_->generation();
   t.needs_epoch = needs_epoch_;
-  t.reason = exit_->reason;
-  if (exit_->verdict) {
+  t.reason = exit.reason;
+  if (exit.verdict) {
     t.verdict = true;
-    t.generation = exit_->verdict->generation;
-    t.reason = exit_->verdict->reason;
-    t.failure = exit_->verdict->failure;
-    t.ended = exit_->verdict->ended;
+    t.generation = exit.verdict->generation;
+    t.reason = exit.verdict->reason;
+    t.failure = exit.verdict->failure;
+    t.ended = exit.verdict->ended;
   }
   // Another machine may be the first whose verdict the operator sees: START told it how many
   // generations there were.

@@ -25,6 +25,7 @@
 #include "core/gang/member/member.h"
 #include "core/gang/status/status_api.h"
 #include "core/plan/agent_config.h"
+#include "worker/agent/departure.h"
 #include "worker/agent/evidence/evidence_desk.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/gang/coordinator_host.h"
@@ -39,16 +40,15 @@
 #include "worker/agent/measure/measurer.h"
 #include "worker/agent/memory/memory_store.h"
 #include "worker/agent/metrics/machine_metrics.h"
-#include "worker/agent/metrics/usage_meter.h"
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/processes/live_table.h"
 #include "worker/agent/rank_socket/commit_desk.h"
 #include "worker/agent/rank_socket/rank_socket.h"
 #include "worker/agent/rank_socket/rejoin_desk.h"
 #include "worker/agent/rank_socket/run_desk.h"
-#include "worker/agent/ranks/activity_meter.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/rank_metrics.h"
+#include "worker/agent/ranks/usage_reporter.h"
 #include "worker/agent/ranks/world_watch.h"
 #include "worker/agent/services/horovod_store.h"
 #include "worker/agent/storage/checkpoint_bucket.h"
@@ -96,9 +96,10 @@ class Agent {
   void OnPruned(const Status& pruned);
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
-  // Stops the loop once everything that keeps the agent here is over.
-  void TryExit();
-  void TellUsage();
+  // What keeps an agent here that is to leave.
+  Departure::Hold Hold() const;
+  // Writes the last message and stops the loop.
+  void Go();
   core::Termination LastWords() const;
   // What is doubted of the world that the ranks form; "": nothing, or another machine's to say.
   std::string DoubtOfWorld() const;
@@ -134,8 +135,7 @@ class Agent {
   std::unique_ptr<WorldWatch> world_;       // machine 0 only
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
-  UsageMeter usage_;
-  ActivityMeter activity_;
+  std::optional<UsageReporter> usage_;
   std::unique_ptr<OutputWatch> output_;  // null: no progress is read from the output
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
@@ -148,13 +148,9 @@ class Agent {
   uint64_t member_version_ = 1;
   std::optional<WakeTimer> timer_;  // the member's
 
-  std::optional<core::ExitAgent> exit_;
-  Time leave_by_ = kNever;  // whatever still holds it here
-  std::optional<WakeTimer> leave_timer_;
-  std::optional<WakeTimer> usage_timer_;
+  std::optional<Departure> departure_;
   bool coordinator_done_ = false;
   uint32_t needs_epoch_ = 0;  // as the coordinator said on leaving
-  bool exiting_ = false;
 };
 
 }  // namespace lockstep::agent
