@@ -1,8 +1,8 @@
-// Fingerprint: 64 bits by which two lists of texts are seen to be the same (FNV-1a). Not against
-// somebody who wants two that are alike.
+// Fingerprint: 64 bits that are the same for two lists of the same texts (FNV-1a). It does not
+// withstand an attacker who looks for two lists with one fingerprint.
 //
 //   Fingerprint print;
-//   for (const Pod& pod : pods) print.Add(pod.uid).Add(pod.address);
+//   for (const auto& pod : pods) print.Add(pod.uid).Add(pod.address);
 #ifndef LOCKSTEP_BASE_FINGERPRINT_H_
 #define LOCKSTEP_BASE_FINGERPRINT_H_
 

@@ -1,11 +1,11 @@
 // TLS 1.3 with one pre-shared key and nothing else: no certificates, no tickets, no other suite.
-// Whoever holds the job's key is in the gang; nobody else gets past the first flight.
+// A peer with the job's key is in the gang; any other peer is refused at the first flight.
 //
 //   Result<TlsPskContext> context = TlsPskContext::Server(key, job_uid);
-//   TlsSession session = context->NewSession();
-//   session.Receive(bytes_from_the_wire, &plain);     // feeds, handshakes, decrypts
-//   session.Send("answer");                           // encrypts
-//   send(fd, session.output()...); session.ConsumeOutput(n);
+//   Result<TlsSession> session = context->NewSession();
+//   session->Receive(bytes_from_the_wire, &plain);    // feeds, handshakes, decrypts
+//   session->Send("answer");                          // encrypts
+//   session->ConsumeOutput(write(fd, session->output().data(), session->output().size()));
 //
 // A TlsSession is a pure transformation between ciphertext and plaintext in memory: it owns no
 // socket and never blocks. One thread at a time; a context must outlive its sessions.

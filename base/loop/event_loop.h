@@ -1,18 +1,18 @@
 // The event loop of agents and operators: file descriptors, timers and signals in one thread,
 // asleep in the kernel unless something happened. There is no tick.
 //
-//   auto loop = EventLoop::Create();
+//   std::unique_ptr<EventLoop> loop = std::move(*EventLoop::Create());
 //   loop->Watch(fd, EPOLLIN, [&](uint32_t events) { ... });
 //   TimerId timer = loop->StartTimer(BootTime() + seconds(5), [&] { ... });
 //   loop->OnSignal(SIGTERM, [&] { loop->Stop(); });
 //   loop->Run();
 //
 // All of it belongs to the thread that runs it; only PostFromAnyThread may be called from others. A
-// callback may do anything, also remove the very watch or timer it was called for, and destroy its
+// callback may do anything, also remove the watch or timer that called it, and destroy its
 // owner.
 //
 // Order within a round: descriptors that are ready, then timers that are due, then what was posted
-// (until none is left). So whatever is written during a round can be sent once, at its end, by
+// (until none is left). So all that is written during a round can be sent once, at its end, by
 // Post.
 #ifndef LOCKSTEP_BASE_LOOP_EVENT_LOOP_H_
 #define LOCKSTEP_BASE_LOOP_EVENT_LOOP_H_

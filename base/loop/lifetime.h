@@ -1,8 +1,8 @@
 // Lifetime: a member whose owner's callbacks die with the owner.
 //
-//   loop_->Post(lifetime_.Guard([this] { Flush(); }));             // nothing once *this is gone
-//   client_->Call(request, lifetime_.Hop(loop_, [this](Answer answer) { Take(std::move(answer));
-//   }));
+//   loop_->Post(lifetime_.Guard([this] { Flush(); }));  // nothing once *this is gone
+//   client_->Call(request, lifetime_.Hop(
+//       loop_, [this](std::string answer) { Take(std::move(answer)); }));
 //
 // The owner lives in the loop's thread, and guarded calls are made there. Making, copying and
 // dropping them is allowed in any thread, as long as the owner is there when one is made.

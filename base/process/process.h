@@ -1,11 +1,11 @@
 // Spawner: starts processes fast and exactly: a vfork-like clone whose child sets itself up
 // (process group, death signal, signals, pipes, a hook) and execs. The memory of this process is
-// not copied, however large it is, and an exec that fails is told here, with its errno.
+// not copied, however large it is, and an exec that fails is reported here, with its errno.
 //
 //   Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
-//   SpawnResult result = spawner->Spawn({.path = *FindExecutable("python", path, cwd), .argv =
-//   ...}); if (auto* process = std::get_if<SpawnedProcess>(&result)) Watch(process->pidfd.get(),
-//   ...);
+//   SpawnResult result =
+//       (*spawner)->Spawn({.path = *FindExecutable("python", path, cwd), .argv = ...});
+//   if (auto* process = std::get_if<SpawnedProcess>(&result)) Watch(process->pidfd.get());
 //
 // In the child, in this order: own process group (pgid = pid) or session; SIGKILL when the spawning
 // thread dies, checked against a parent that died before; default signal handlers, empty mask;

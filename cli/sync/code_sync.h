@@ -3,8 +3,8 @@
 //
 //   Result<std::unique_ptr<CodeSync>> sync = CodeSync::Open(folder, name, without);
 //   (*sync)->Watch(loop, [&] { ... });
-//   if (Result<bool> news = (*sync)->Scan(); news.ok() && *news) hold the gang ...
-//   once it is held: (*sync)->Apply();
+//   if (Result<bool> news = (*sync)->Scan(); news.ok() && *news) HoldGang();
+//   (*sync)->Apply();  // once the gang is held
 #ifndef LOCKSTEP_CLI_SYNC_CODE_SYNC_H_
 #define LOCKSTEP_CLI_SYNC_CODE_SYNC_H_
 

@@ -3,8 +3,8 @@
 // "write it only if it changed" is a comparison of two trimmed ones.
 //
 //   Result<JobStatus> status = ReadJobStatus(document.Find("status"));
-//   SetCondition(status->conditions, {.type = "Running", .status = Condition::Value::kTrue, ...},
-//   now); Trim(*status); Send(ToJson(*status));
+//   SetCondition(status->conditions, {.type = "Running", .status = Condition::Value::kTrue}, now);
+//   Trim(*status); Send(ToJson(*status));
 #ifndef LOCKSTEP_CORE_STATUS_STATUS_H_
 #define LOCKSTEP_CORE_STATUS_STATUS_H_
 

@@ -2,8 +2,8 @@
 // kept open between requests, on the event loop.
 //
 //   HttpClient client(loop, key, core::GangIdentity(job_uid));
-//   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7), [](auto answer) { ...
-//   });
+//   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7),
+//              [](auto answer) { ... });
 //
 // An answer has a body of at most kMaxStatusBody. A request has one deadline, and a shorter one
 // until the handshake is done. The callback comes exactly once, never from within Ask, and may

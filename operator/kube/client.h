@@ -3,8 +3,8 @@
 // that writes have the permit. Thread-safe.
 //
 //   Client client(std::move(transport), {.permit = [&] { return lease.Held(); }});
-//   client.Call({Method::kPost, Path(kPods, "default"), body}, [](ApiResult<std::string> pod)
-//   {...});
+//   client.Call({Method::kPost, Path(kPods, "default"), body},
+//               [](ApiResult<std::string> pod) { ... });
 //
 // Retried, within the call's deadline, with jittered backoff or as Retry-After says:
 //  - 429 and 401, which were never acted on (401: once new credentials may be there);

@@ -4,12 +4,12 @@
 //
 //   queue.Add(key, Priority::kNormal, now);               // an event
 //   while (auto work = queue.Take(now)) {
-//     ... decide; when all its writes are answered:
+//     ...                                  // decide; when all its writes are answered:
 //     queue.Park(work->key, Watched::kPods, written_version, now);   // for each write
 //     queue.AddAt(work->key, deadline, Priority::kNormal);
 //     queue.Done(work->key, now, Outcome::kOk);
 //   }
-//   wake at queue.NextWake();
+//   timer.WakeAt(queue.NextWake());
 //
 // Read your writes: a key parked on a resource version is handed out only when the cache has
 // reached that version (Progress). After 5 s it is handed out as `stale`: its objects must then be

@@ -3,7 +3,7 @@
 //
 //   Result<SpawnedAgent> agent = SpawnAgent(spawner, spec);
 //   TellConfig(*agent, json);
-//   ... when its end was seen: std::string message = ReadLastMessage(*agent);
+//   std::string message = ReadLastMessage(*agent);  // after its end
 //
 // Call it from the main thread: SIGKILL comes to the agent when the *thread* that made it ends.
 #ifndef LOCKSTEP_WORKER_PLACE_SPAWN_H_

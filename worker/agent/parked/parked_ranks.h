@@ -1,5 +1,5 @@
 // ParkedRanks: interpreters that wait beside this machine's ranks with what these import, so that
-// the next generation's ranks need no start of Python. docs/guides/prestart.md tells it all.
+// the next generation's ranks need no start of Python. See docs/guides/prestart.md.
 //
 // A spare is a rank's own command line, with its environment and binding, that the hook
 // (worker/python/prestart) holds inside Python's `site`, before there is a __main__. It is told
@@ -8,7 +8,7 @@
 // run as long again:
 //
 //   parked.BeginGeneration();
-//   if (auto spare = parked.Take(l, request)) ... table, log pump, spare->Go() ...   // else cold
+//   if (auto spare = parked.Take(l, request)) spare->Go();  // else the rank starts cold
 //   parked.OnStarted(warm);
 //   parked.OnStep();                        // now they have time: the next spares may be made
 //

@@ -2,8 +2,8 @@
 //
 //   PlacedMemory memory(bytes);
 //   if (!memory.Place({{.id = 1, .cpu = 2}})) ...
-//   ... touch it ...
-//   memory.Count({{.id = 1, .cpu = 2}}).placed
+//   ...  // touch it
+//   auto where = memory.Count({{.id = 1, .cpu = 2}});
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLACED_MEMORY_H_
 #define LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLACED_MEMORY_H_
 

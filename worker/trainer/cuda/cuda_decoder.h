@@ -1,9 +1,9 @@
-// CudaDecoder: a GPT-2 on a GPU for generation, in fp32. It keeps tokens, and no keys and values:
-// what follows them takes one pass over the whole context, which is little to a GPU, by the kernels
-// of training.
+// CudaDecoder: a GPT-2 on a GPU for generation, in fp32. It keeps tokens, but no keys and values:
+// the next token takes one pass of training's kernels over the whole context, which is little work
+// for a GPU.
 //
-//   Result<std::unique_ptr<CudaDecoder>> decoder = CudaDecoder::Create(device, blas, kernels,
-//   model); Result<std::span<const float>> logits = (*decoder)->Read(prompt);
+//   auto decoder = CudaDecoder::Create(device, blas, kernels, model);
+//   Result<std::span<const float>> logits = (*decoder)->Read(prompt);
 #ifndef LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_DECODER_H_
 #define LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_DECODER_H_
 

@@ -2,9 +2,9 @@
 // sum and makes the whole step; all_reduce.h) and ParameterServer (some ranks make it for parts and
 // hand the new parameters round; parameter_server.h).
 //
-//   sync.Begin(gradient_sum, ...);
-//   tree.Sum(leaf, [&](size_t from) { sync.Ready(from); });
-//   Result<StepResult> step = sync.Finish(...);
+//   way->Begin(gradients_and_tail);
+//   tree.Sum(leaf, [&](size_t from) { way->Ready(from); });
+//   Result<StepResult> step = way->Finish(step_options);
 #ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_SYNC_H_
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_SYNC_H_
 
