@@ -9,9 +9,7 @@ import subprocess
 import pytest
 from guest import ARM64, Check, Guest, arm64
 
-# What a test program links with beside static libraries.
-LIBRARIES = ["lib/ld-linux-aarch64.so.1", *(f"lib/aarch64-linux-gnu/{name}" for name in (
-    "libc.so.6", "libm.so.6", "libgcc_s.so.1")), "usr/lib/aarch64-linux-gnu/libstdc++.so.6"]
+FOLDERS = ["lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib"]  # of shared libraries, in the sysroot
 FAILS_ONCE = """echo rank $RANK of generation $LOCKSTEP_GENERATION on $(uname -m)
 [ $LOCKSTEP_RESTARTS = 0 ] || exit 0
 [ $RANK != 1 ] || exit 3
@@ -21,6 +19,20 @@ exec sleep 600"""
 @pytest.fixture(scope="module", params=[4, 16])
 def pages(request):
     return request.param
+
+
+def shared_libraries(program):
+    """{path in the guest: file} of the loader and of each library that a test program needs."""
+    found, files = {}, [program]
+    while files:
+        said = subprocess.run(["readelf", "--wide", "--dynamic", files.pop()], capture_output=True, text=True,
+                              check=True).stdout
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", said):
+            if f"lib/{name}" not in found:
+                path = next(path for folder in FOLDERS if (path := ARM64 / "sysroot" / folder / name).exists())
+                found[f"lib/{name}"] = path
+                files.append(path)
+    return found
 
 
 def boot(folder, pages, files, *checks):
@@ -51,8 +63,8 @@ def test_gang_of_two_machines_heals_after_a_rank_exits_with_3(gang):
 
 
 def test_unit_tests_of_base_pass(tmp_path, pages):
-    files = {f"lib/{path.rpartition('/')[2]}": ARM64 / "sysroot" / path for path in LIBRARIES}
-    files["bin/base_test"] = arm64(pages).program("base_test")
+    program = arm64(pages).program("base_test")
+    files = {"bin/base_test": program, **shared_libraries(program)}
     command = "base_test --gtest_brief=1 --gtest_color=no"
     base = boot(tmp_path, pages, files, Check("base", command=command))["base"]
     assert base.code == 0, base.said
