@@ -610,7 +610,8 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
   context.short_lives = setbacks_.short_lives;
   context.previous = setbacks_.previous;
-  if (IsBrokenEdit(root)) return HoldForEdit(root);
+  // After kShortLife the code has started, even if its program reports no steps.
+  if (context.lived < kShortLife && IsBrokenEdit(root)) return HoldForEdit(root);
   FailureDecision decision = DecideFailure(config_.policy, context);
   // The budget's end is no cause; a crash that repeats itself is.
   if (decision.cause == Cause::kEarlyCrash) setbacks_.last.cause = decision.cause;

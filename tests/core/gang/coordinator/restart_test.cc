@@ -187,6 +187,16 @@ TEST_F(RestartTest, CodeThatHasDoneAStepIsChargedForItsFailures) {
   EXPECT_EQ(coordinator_->counters().application_used(), 1);
 }
 
+TEST_F(RestartTest, CodeOfAProgramWithoutReportsHasStartedAfterAMinute) {
+  Begin(2);
+  WithCode("one", true);
+  Ask("a");
+  Advance(kShortLife, seconds(1));
+  Exit(1, 2, 1);
+  EXPECT_NE(coordinator_->phase(), CoordinatorPhase::kHeld);
+  EXPECT_EQ(coordinator_->counters().application_used(), 1);
+}
+
 TEST_F(RestartTest, AHoldSaysWhoAsked) {
   Begin(1);
   desired_.stop = DesiredState::DesiredStop{StopReason::kRestarted, seconds(1), "alice: 2 files"};
