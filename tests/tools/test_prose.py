@@ -22,6 +22,7 @@ LONG = " ".join(["w"] * 31)
     ("| a | whoever |", '"whoever"'),
     ("a" * 60 + " " + "b" * 60, "121 columns"),
     ("<td>whoever</td>\n\nIt is whom.", '"whom"'),
+    ("It sees the agent the agent waits.", '"the agent the agent"'),
 ])
 def test_prose_that_is_hard_to_read_is_found(text, words):
     found = list(prose.check("page.md", text))
@@ -46,3 +47,9 @@ def test_prose_within_the_limits_passes(text):
 
 def test_finding_names_the_line_where_its_paragraph_begins():
     assert list(prose.check("page.md", f"# Title\n\nFine.\n\nOne.\n{LONG}.\n"))[0].startswith("page.md:5: ")
+
+
+def test_doubled_words_in_comments_are_found():
+    twice = "number " * 2
+    code = f"int a = 0;  // {twice}of it\nlong long b;  // a long long\n// {'the machine ' * 2}that\n"
+    assert [line.split(": ")[1] for line in prose.check("a.h", code)] == ['"number number"', '"the machine the machine"']

@@ -1,4 +1,4 @@
-"""Checks the prose of Markdown files: prose.py FILE...
+"""Checks the prose of Markdown files, and the comments of programs for doubled words: prose.py FILE...
 
     lines      at most 100 columns, outside of tables, code, HTML and the targets of links
     sentences  at most 30 words; `code` is one word; table cells are looked at for words only
@@ -23,6 +23,8 @@ PATTERNS = {
     r"\bare seen to be\b": 'write "are"',
     r"\bstands? in (?:\[|`)": 'write "is in" or "see"',
 }
+DOUBLED = re.compile(r"\b(?!long\b)([A-Za-z]{3,}(?: [a-z]+){0,2}) \1\b")
+COMMENT = re.compile(r"(?://|#)\s(.*)")  # of C++, Go or Python
 FOUND = [(re.compile(pattern), advice) for pattern, advice in PATTERNS.items()]
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 HTML = re.compile(r"</?[a-z]+[ >]")
@@ -77,6 +79,12 @@ def sentences(text):
 
 def check(path, text):
     """The findings in a file's text, a line each."""
+    if not str(path).endswith(".md"):
+        for number, line in enumerate(text.splitlines(), 1):
+            comment = COMMENT.search(line)
+            if comment and (found := DOUBLED.search(comment[1])):
+                yield f'{path}:{number}: "{found[0]}": write it once'
+        return
     for first, lines in blocks(text):
         table = lines[0].lstrip().startswith("|")
         for number, line in enumerate(lines, first):
@@ -87,6 +95,8 @@ def check(path, text):
         for pattern, advice in FOUND:
             if found := pattern.search(whole):
                 yield f'{path}:{first}: "{found[0].strip()}": {advice}'
+        if found := DOUBLED.search(whole):
+            yield f'{path}:{first}: "{found[0]}": write it once'
         if table or lines[0].startswith("#"):
             continue
         for sentence in sentences(whole):

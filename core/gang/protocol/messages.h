@@ -150,7 +150,7 @@ struct CheckpointId {
 // One machine's part of a checkpoint in memory. A copy on another machine is the same part.
 struct MemoryPart {
   CheckpointId id;
-  uint32_t machine = 0;  // the machine the machine the machine that committed it
+  uint32_t machine = 0;  // the machine that committed it
   std::string name;
   friend auto operator<=>(const MemoryPart&, const MemoryPart&) = default;
 };
@@ -394,7 +394,7 @@ struct CommitReply {
   static constexpr MessageKind kKind{"COMMIT_REPLY", Receiver::kMember};
   uint64_t id = 0;
   bool granted = false;
-  uint32_t number = 0;  // number number number of this commit in its generation, from 1
+  uint32_t number = 0;  // number of this commit in its generation, from 1
   std::string reason;   // if not granted
 };
 

@@ -63,7 +63,7 @@ struct GangStatus {
   uint32_t attempt = 0;
   bool coordinator = false;
   uint32_t machine0_attempt = 0;
-  uint32_t epoch = 0;               // epoch epoch of the latest desired state; 0: none yet
+  uint32_t epoch = 0;               // epoch of the latest desired state; 0: none yet
   int64_t observed_generation = 0;  // likewise
   std::string restarted;            // the last restart request that was carried out
   GangPhase phase;

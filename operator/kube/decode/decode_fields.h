@@ -30,7 +30,7 @@ inline bool Is(ondemand::raw_json_string key, std::string_view name) {
   return key.unsafe_is_equal(name);
 }
 
-// visit(raw_json_string key, ondemand::value value) -> error_code, for each field.
+// visit(raw_json_string key, ondemand::value found) -> error_code, for each field.
 template <typename Visit>
 error_code ForEachField(ondemand::object object, Visit&& visit) {
   for (auto result : object) {

@@ -57,7 +57,7 @@ struct AddressesState {
 // replacement.cc
 struct ReplacementState {
   std::map<uint32_t, int> quick_ends;   // short-lived attempts of a machine in a row
-  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits until then until then
+  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits until then
   std::set<std::string> refused_by;     // nodes that refused a machine
   struct AwaitedReason {
     std::string uid;  // of the pod
@@ -88,7 +88,7 @@ struct ReplacementState {
 // spares.cc
 struct SparesState {
   struct Place {
-    std::string uid;   // UID UID of the spare that leaves
+    std::string uid;   // UID of the spare that leaves
     std::string node;  // node that a machine will get
     Time until{};      // end of the wait for it
   };
@@ -106,7 +106,7 @@ struct SparesState {
 // placement.cc
 struct PlacementState {
   int releases = 0;                 // times the gang released its nodes, in a row
-  uint32_t released_epoch = 0;      // epoch epoch in which it last did
+  uint32_t released_epoch = 0;      // epoch in which it last did
   std::optional<Time> start_again;  // wait after the release
 };
 
