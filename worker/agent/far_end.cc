@@ -118,9 +118,8 @@ class FarEnd {
   }
 
   void PassOn() {
-    const Result<Endpoint> listen = ParseEndpoint(config_->listen);
-    const Result<UniqueFd> socket = listen.ok() ? ListenTcp(*listen, 1) : listen.error();
-    const bool taken = !socket.ok() && socket.error().kind == ErrorKind::kConflict;
+    const Status free = CheckPortIsFree(config_->listen);
+    const bool taken = !free.ok() && free.error().kind == ErrorKind::kConflict;
     if (taken && BootTime() < port_until_) {
       loop_->StartTimer(BootTime() + kLookAgain, [this] { PassOn(); });
       return;
@@ -190,6 +189,13 @@ Result<std::unique_ptr<FarEnd>> MakeFarEnd(bool namespaces) {
 }
 
 }  // namespace
+
+Status CheckPortIsFree(const std::string& listen) {
+  const Result<Endpoint> endpoint = ParseEndpoint(listen);
+  if (!endpoint.ok()) return endpoint.error();
+  const Result<UniqueFd> socket = ListenTcp(*endpoint, 1);
+  return socket.ok() ? Status() : socket.error();
+}
 
 int RunAsFarEnd(bool namespaces) {
   std::signal(SIGPIPE, SIG_IGN);

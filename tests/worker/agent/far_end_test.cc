@@ -4,6 +4,9 @@
 
 #include <map>
 
+#include "base/net/tcp.h"
+#include "base/text/endpoint.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -21,6 +24,24 @@ TEST(StarterAddress, IsWhereSrunOrSshWasStarted) {
 }
 
 TEST(StarterAddress, IsNotGuessed) { EXPECT_FALSE(In({}).ok()); }
+
+TEST(CheckPortIsFree, ReportsAListenerAndLeavesAFreePortToTheAgent) {
+  Result<UniqueFd> listener = ListenTcp(*ParseEndpoint("127.0.0.1:0"), 1);
+  ASSERT_TRUE(listener.ok()) << listener.error().message;
+  const Endpoint endpoint = *LocalEndpoint(listener->get());
+  const Status taken = CheckPortIsFree(endpoint.ToString());
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.error().kind, ErrorKind::kConflict);
+  listener->reset();
+  EXPECT_TRUE(CheckPortIsFree(endpoint.ToString()).ok());
+  EXPECT_TRUE(ListenTcp(endpoint, 1).ok());
+}
+
+TEST(CheckPortIsFree, RejectsWhatIsNoAddress) {
+  const Status status = CheckPortIsFree("somewhere");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().kind, ErrorKind::kConflict);
+}
 
 }  // namespace
 }  // namespace lockstep::agent
