@@ -31,6 +31,7 @@ PLACES = [
     Place("worker/python/pyproject.toml", rf'^version = "({VERSION})"$'),
     Place("README.md", rf"^- Version ({VERSION})\."),
     Place("docs/**/*.md", rf"\blockstep/(?:operator|worker|worker-cuda):({VERSION})\b"),
+    Place("docs/operate/security.md", rf"\blockstep-operator-({VERSION})\.(?:sig\.)?oci\.tar\b"),
     Place("docs/guides/*.md", rf"\blockstep[_-]({VERSION})-r?[0-9]+[_.]"),
     Place("docs/operate/install.md", rf"tags the images with the version, `({VERSION})`"),
     Place("docs/operate/operator.md", rf"`image\.tag=({VERSION})-cpprestsdk`"),
