@@ -11,10 +11,11 @@ SHOW = "grep _allowed_list /proc/self/status; echo devices $PRETENDED_DEVICES; s
 
 
 def wait_offered(site, *nodes):
-    def offered():
-        return all(CoreV1Api(site.client).read_node(node).status.allocatable.get(RESOURCE) == "1"
-                   for node in nodes)
-    wait_until(offered, f"{RESOURCE} on {nodes}", PATIENCE, 0.2)
+    """A kubelet that was restarted offers its devices before the scheduler may use its node again."""
+    def offers(node):
+        node = CoreV1Api(site.client).read_node(node)
+        return node.status.allocatable.get(RESOURCE) == "1" and not node.spec.taints
+    wait_until(lambda: all(map(offers, nodes)), f"{RESOURCE} on {nodes}, which have no taint", PATIENCE, 0.2)
 
 
 def prefers(node):
