@@ -16,8 +16,8 @@ namespace lockstep::agent {
 // The exit code: the agent's, or 128 + the signal that ended it. `namespaces`: where allowed.
 int RunAsFarEnd(bool namespaces);
 
-// Conflict: another process listens on `listen`, an IP:PORT. This function listens there itself, and
-// no longer when it returns: an agent that is told its port then can take it at once.
+// Conflict: another process listens on `listen`, an IP:PORT. This function listens there itself,
+// and no longer when it returns: an agent that is told its port then can take it at once.
 Status CheckPortIsFree(const std::string& listen);
 
 // Prints core::AgentFacts. An Error: this node can be no machine.
