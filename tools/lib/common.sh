@@ -36,8 +36,8 @@ configure() { alone_in "$1" _configure "$1" || exit; }
 # build PRESET [TARGET...]
 build() { alone_in "$1" _build "$@"; }
 
-# alone_in PRESET FUNCTION...: waits for whoever else configures or builds build/PRESET. Suites run
-# beside each other, and ninja fails while CMake writes the file that ninja reads.
+# alone_in PRESET FUNCTION...: waits until no other process configures or builds
+# build/PRESET. Suites run beside each other, and ninja fails while CMake writes the file that it reads.
 alone_in() {
   mkdir -p "$root/build/$1"
   (

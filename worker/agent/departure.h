@@ -21,8 +21,8 @@ class Departure {
 
   enum class Hold : uint8_t {
     kNone,
-    kDraining,  // it ends without a word: it is looked at every 5 ms
-    kEvents,    // its end is followed by Check()
+    kDraining,  // nothing reports its end: it is asked for every 5 ms
+    kEvents,    // the owner calls Check() when it ends
   };
 
   // `hold` is asked only after Begin. `go` is called once, from Begin, Check or the loop.

@@ -610,8 +610,10 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
   context.short_lives = setbacks_.short_lives;
   context.previous = setbacks_.previous;
-  // After kShortLife the code has started, even if its program reports no steps.
-  if (context.lived < kShortLife && IsBrokenEdit(root)) return HoldForEdit(root);
+  // A program that reports no steps has started after kShortLife. One that reports may take longer
+  // until its first step.
+  const bool may_be_starting = context.reports || context.lived < kShortLife;
+  if (may_be_starting && IsBrokenEdit(root)) return HoldForEdit(root);
   FailureDecision decision = DecideFailure(config_.policy, context);
   // The budget's end is no cause; a crash that repeats itself is.
   if (decision.cause == Cause::kEarlyCrash) setbacks_.last.cause = decision.cause;

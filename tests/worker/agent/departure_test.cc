@@ -60,7 +60,7 @@ TEST_F(DepartureTest, WaitsForTheEndOfWhatHoldsIt) {
   EXPECT_EQ(gone_, 1);
 }
 
-TEST_F(DepartureTest, LooksAgainAtWhatEndsWithoutAWord) {
+TEST_F(DepartureTest, AsksAgainWhetherLogsHaveDrained) {
   Departure departure = Make();
   hold_ = Departure::Hold::kDraining;
   departure.Begin({});

@@ -26,8 +26,6 @@ _STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "l
 SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 ROOTS = ["bullseye", "trixie", "bionic", "jammy", "noble"]  # of tools/lib/release/root
-# What must have passed on the commit, as tools/lib/testing/main.py has it; and on emulation, for arm64.
-SUITES = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
 # What the steps in the fresh Debian need beside the programs' own needs.
 FRESH = ["git", "python3", "python3-yaml", "python3-venv"]
 TESTS = ["tests/tools/test_shipped.py", "tests/tools/test_version.py", "tests/tools/test_sbom.py"]
@@ -140,7 +138,7 @@ def check(release):
 def passed(release):
     """The release's own commit changes nothing but the version, so the tests of its parent count."""
     commit = checks.git(release.root, "rev-parse", "HEAD")
-    wanted = [*SUITES, *(["arm64"] if "arm64" in release.architectures else [])]
+    wanted = [*tested.ALL, *(["arm64"] if "arm64" in release.architectures else [])]
     missing = tested.missing(commit, wanted)
     if missing:
         raise Stop(f"of {commit[:12]} no run of these suites is recorded in which all tests passed: run "

@@ -19,7 +19,8 @@ import subprocess
 
 # A change to one of these can affect everything.
 EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "pytest.ini", "tests/conftest.py",
-              "tests/lib/paths.py", "tools/deps", "tools/test", "tools/lib/common.sh", "tools/lib/packages.sh",
+              "tests/lib/paths.py", "tools/deps", "tools/test", "tools/lib/common.sh", "tools/lib/build-deps",
+              "tools/lib/packages.sh",
               "tools/lib/requirements.txt", "tools/lib/debian-source", "tools/lib/libcurl",
               "tools/lib/prometheus-cpp", "tools/lib/simdjson", "tools/lib/testing/",
               "tests/lib/report_properties.py")

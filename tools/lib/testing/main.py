@@ -33,8 +33,7 @@ RESULTS = ROOT / "build/results"
 CORES = os.cpu_count()
 
 DEFAULT = ["unit", "integration"]
-ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
-SUITES = [*ALL, "frameworks", "arm64"]
+SUITES = [*tested.ALL, "frameworks", "arm64"]
 # Of the suites integration and slow.
 FOLDERS = ["tools", *(f"system/{name}" for name in (
     "api-server", "computer", "browser", "images", "monitoring", "guests"))]
@@ -253,7 +252,7 @@ def parse():
 
 def main():
     given = parse()
-    suites = ALL if "all" in given.suites else given.suites or DEFAULT
+    suites = tested.ALL if "all" in given.suites else given.suites or DEFAULT
     total = []
     with Meter("tools/deps and the build", total):
         prepare(suites, given.preset)

@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 
+ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]  # of `tools/test all`
 FOLDER = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep/tested"
 
 

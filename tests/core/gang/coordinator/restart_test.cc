@@ -197,6 +197,24 @@ TEST_F(RestartTest, CodeOfAProgramWithoutReportsHasStartedAfterAMinute) {
   EXPECT_EQ(coordinator_->counters().application_used(), 1);
 }
 
+TEST_F(RestartTest, CodeOfAProgramThatReportsHasNotStartedBeforeItsFirstStep) {
+  Begin(2);
+  WithCode("one", true);
+  Ask("a");
+  RankProgress step;
+  step.rank = 0;
+  step.step = 1;
+  Do(0, machines_[0].member->OnProgress(now_, step));
+  Settle();
+  WithCode("two", true);
+  Ask("b");
+  ASSERT_TRUE(Runs());
+  Advance(kShortLife, seconds(1));
+  Exit(1, 2, 1);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+  EXPECT_EQ(coordinator_->counters().application_used(), 0);
+}
+
 TEST_F(RestartTest, AHoldSaysWhoAsked) {
   Begin(1);
   desired_.stop = DesiredState::DesiredStop{StopReason::kRestarted, seconds(1), "alice: 2 files"};
