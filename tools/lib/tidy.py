@@ -12,7 +12,8 @@ text. If clangd finds nothing there, all of them are clean; else it looks at eac
 
 A file that came out clean is not looked at again until its text, its compile command, a header of
 this repository that it includes, the configuration or the programs change. Comments and the
-folders of files do not count: a reworded comment in a header and a moved file cost no look. A .cc that this machine does not build is left out. Exits with 1 if there is anything to mend.
+folders of files do not count: a reworded comment in a header and a moved file cost no look. A .cc
+that this machine does not build is left out. Exits with 1 if there is anything to mend.
 """
 
 import concurrent.futures
