@@ -1,5 +1,5 @@
-// Connections, joining, heartbeats and desired states. What becomes of a generation stands in
-// coordinator_generations.cc.
+// Connections, joining, heartbeats and desired states. How a generation begins and runs is in
+// coordinator_generations.cc, how it ends in coordinator_ends.cc.
 #include "core/gang/coordinator/coordinator.h"
 
 #include <algorithm>
@@ -26,6 +26,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_{.finder = StragglerFinder(config_.machines, config_.processes), .replaced = {}},
       fences_(config_.machines, config_.processes),
+      fence_(config_.attempt, roster_, lease_),
       alone_({.ranks = config_.alone, .processes = config_.processes, .names = config_.names},
              config_.policy, roster_, counters_, outbox_),
       launcher_(config_.launcher(), roster_, outbox_),
@@ -38,7 +39,8 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
               .one_computer = config_.one_computer,
               .machines = config_.machines,
               .processes = config_.processes},
-             roster_, outbox_) {
+             roster_, outbox_),
+      restart_(config_.attempt) {
   generation_.attempt = config_.attempt;
   if (!config_.elastic) orders_.members = orders_.witnesses = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
@@ -185,13 +187,13 @@ CoordinatorActions Coordinator::OnTimer(Time now) { return Step(now); }
 Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kDone) return kNever;
   Time wake = std::min({lease_.ping_due(), ending_.deadline, stopping_.settled_at});
-  if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, setbacks_.backoff_until);
+  if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, setbacks_.until());
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_.slow_at);
   if (phase_ == CoordinatorPhase::kRunning) {
     wake = std::min({wake, hangs_.step_due, hangs_.finder.NextWake(config_.hang_timeout)});
   }
   wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
-  if (Live()) wake = std::min(wake, orders_.restart.at);
+  if (Live()) wake = std::min(wake, restart_.due());
   if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
@@ -596,7 +598,7 @@ Coordinator::Slot* Coordinator::SlotOf(uint32_t rank) {
 }
 
 Time Coordinator::starts_again() const {
-  return phase_ == CoordinatorPhase::kBackoff ? setbacks_.backoff_until : kNever;
+  return phase_ == CoordinatorPhase::kBackoff ? setbacks_.until() : kNever;
 }
 
 bool Coordinator::MayExit() const {

@@ -26,13 +26,18 @@
 #include "core/gang/coordinator/alone_ranks.h"
 #include "core/gang/coordinator/commits.h"
 #include "core/gang/coordinator/coordinator_actions.h"
+#include "core/gang/coordinator/desired_state.h"
+#include "core/gang/coordinator/edited_code.h"
 #include "core/gang/coordinator/folder_writer.h"
 #include "core/gang/coordinator/launcher_runs.h"
 #include "core/gang/coordinator/lease_clock.h"
 #include "core/gang/coordinator/memory_copies.h"
+#include "core/gang/coordinator/pending_restart.h"
 #include "core/gang/coordinator/port_finder.h"
 #include "core/gang/coordinator/preflight_desk.h"
 #include "core/gang/coordinator/roster.h"
+#include "core/gang/coordinator/setbacks.h"
+#include "core/gang/coordinator/start_fence.h"
 #include "core/gang/diagnosis/hangs.h"
 #include "core/gang/diagnosis/root_cause.h"
 #include "core/gang/diagnosis/stragglers.h"
@@ -107,70 +112,6 @@ struct CoordinatorConfig {
   std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
-// The operator's desired state: the body of PUT /gang. Level-triggered: sending it again changes
-// nothing.
-struct DesiredState {
-  struct DesiredStop {
-    StopReason reason = StopReason::kSuspended;
-    Duration grace{};
-    std::string words = {};  // who asked and why; "": see the reason
-    friend bool operator==(const DesiredStop&, const DesiredStop&) = default;
-  };
-  // A request for a new generation. The attempt of machine 0 that it names carries it out once.
-  // Later attempts begin no generation that is older than the request.
-  struct Restart {
-    std::string id;
-    uint32_t attempt = 0;    // machine 0's attempt when the request was recorded
-    bool at_commit = false;  // true: after the next commit of the running generation; false: now
-    std::string words;       // "alice: new learning rate"
-    friend bool operator==(const Restart&, const Restart&) = default;
-  };
-  // The program's code that the ranks' folder holds from the next generation on.
-  struct Code {
-    std::string digest;
-    // A user edits the code now. If ranks fail before its first step, the gang waits for the next
-    // edit, and nothing is charged.
-    bool watched = false;
-    friend bool operator==(const Code&, const Code&) = default;
-  };
-  struct Health {
-    Duration hang_timeout{};
-    bool restart_hangs = false;
-    friend bool operator==(const Health&, const Health&) = default;
-  };
-  // A container that ended.
-  struct Terminated {
-    uint32_t machine = 0;
-    uint32_t attempt = 0;
-    Cause cause = Cause::kMachineLost;  // or kOutOfMemory
-    friend bool operator==(const Terminated&, const Terminated&) = default;
-  };
-  // Every attempt of `machine` below `attempt` has ended.
-  struct Fenced {
-    uint32_t machine = 0;
-    uint32_t attempt = 0;
-    friend bool operator==(const Fenced&, const Fenced&) = default;
-  };
-  std::string job_uid;
-  uint32_t epoch = 0;
-  int64_t observed_generation = 0;  // of the TrainingJob's spec
-  std::optional<FailurePolicy> policy;
-  std::optional<Health> health;
-  Counters machine_failures;  // out_of_memory, replacements and replacements_base count
-  std::optional<DesiredStop> stop;
-  std::optional<Restart> restart;
-  std::optional<Code> code;
-  std::vector<Terminated> terminated;
-  std::vector<Fenced> fenced;
-  // The members of generations from now on, with machine 0; for a running generation, from its next
-  // checkpoint on. Empty: all machines.
-  Members members;
-  // The members that took part in a generation that an earlier machine 0 may still run.
-  Members witnesses;
-
-  friend bool operator==(const DesiredState&, const DesiredState&) = default;
-};
-
 struct Prepared {
   Generation generation;
   std::string master_address;
@@ -229,12 +170,12 @@ class Coordinator {
   uint32_t desired_epoch() const { return orders_.epoch; }
   int64_t desired_observed() const { return orders_.observed; }
   // The id of the last restart that was carried out; "": none.
-  const std::string& restarted() const { return orders_.restart.done; }
+  const std::string& restarted() const { return restart_.done(); }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
   const std::optional<Verdict>& verdict() const { return ending_.verdict; }
-  const Failure& last_failure() const { return setbacks_.last; }
+  const Failure& last_failure() const { return setbacks_.last(); }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.finder.found(); }
   // The suspected hang, once the ranks were looked at.
@@ -262,30 +203,11 @@ class Coordinator {
     std::string words;         // "": its reason says it
     Time settled_at = kNever;  // so long may the peer show itself that a dead process lost
   };
-  // What went wrong, and how long the next generation waits for it.
-  struct Setbacks {
-    Time backoff_until = Time::min();
-    Duration backoff{};
-    int short_lives = 0;
-    std::optional<Failure> previous;
-    Failure last;
-    std::string decision;  // in words
-    int unprepared = 0;    // generations in a row that could not be prepared
-  };
   struct Preparation {
+    static constexpr Duration kSlowAfter = seconds(5);
     std::optional<Prepared> prepared;  // while machines get their parts of a checkpoint
     Time slow_at = kNever;
     bool slow = false;
-  };
-  struct Restart {
-    std::optional<DesiredState::Restart> asked;  // waits for a commit, or is under way
-    std::string done;                            // the id of the last
-    Time at = kNever;  // a commit was granted, and reaches the disk until then
-  };
-  struct Code {
-    std::optional<DesiredState::Code> wanted;
-    bool ran = false;    // a generation has done a step with it
-    std::string broken;  // why ranks of the edited code failed; "": they did not, or not yet
   };
   // What the operator wants.
   struct Orders {
@@ -294,8 +216,6 @@ class Coordinator {
     std::optional<DesiredState::DesiredStop> stop;
     Members members;  // of the next generation; empty: it was not said yet
     Members witnesses;
-    Restart restart;
-    Code code;
   };
   struct StragglerWatch {
     StragglerFinder finder;
@@ -392,6 +312,8 @@ class Coordinator {
   void StopKept(const Slot& slot);
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
+  FailureContext ContextOf(const Failure& root) const;
+  void NoteHalt(const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
   // `later` is an attempt of machine 0 above this one.
   void LeaveTo(uint32_t later, const std::string& how);
@@ -408,14 +330,9 @@ class Coordinator {
   void FinishRestart();
   void BeginRestart(Time now);
   void CheckRestart(Time now);
-  // Whether a user edits the code and no generation has made a step with it: then the edit caused
-  // the failure.
-  bool IsBrokenEdit(const Failure& root) const;
   void HoldForEdit(const Failure& root);
   // Whether the wanted members differ from the present ones and are all connected.
   bool MayResize() const;
-  // Whether no rank of the machine, which is left out, can be alive.
-  bool IsOut(Time now, const Slot& slot) const;
   // The slot of a rank of this generation; null: it has no such rank.
   Slot* SlotOf(uint32_t rank);
   void Send(const Slot& slot, Message message) { outbox_.Send(slot, std::move(message)); }
@@ -424,6 +341,7 @@ class Coordinator {
     return phase_ == CoordinatorPhase::kStarting || phase_ == CoordinatorPhase::kRunning;
   }
   GenerationRecord& Record() { return history_.back(); }
+  const GenerationRecord& Record() const { return history_.back(); }
 
   CoordinatorConfig config_;
   const Time born_;
@@ -438,6 +356,8 @@ class Coordinator {
   KvsExchange fences_;
   Counters counters_;
 
+  StartFence fence_;
+
   Stopping stopping_;
   Setbacks setbacks_;
 
@@ -451,6 +371,8 @@ class Coordinator {
   PortFinder ports_;
 
   Orders orders_;
+  PendingRestart restart_;
+  EditedCode code_;
   Ending ending_;
 
   std::map<uint32_t, RankProgress> progress_;
