@@ -21,6 +21,34 @@
 
 namespace lockstep::agent {
 
+// What the agent's parts report and ask; each is passed to the member or to another part.
+struct Agent::Events final : RejoinDesk::Owner, RunDesk::Owner, CommitDesk::Owner {
+  explicit Events(Agent* owner) : agent(*owner) {}
+
+  // What processes ask for by the socket.
+  void Answer(RankSocket::ClientId client, const std::string& line) override {
+    agent.progress_->Answer(client, line);
+  }
+  bool CanKeep(uint32_t rank) override { return agent.ranks_->CanKeep(rank); }
+  void Kill(uint32_t rank) override { agent.ranks_->Kill(rank); }
+  core::Generation generation() override { return agent.member_->generation(); }
+  void OnRejoins(uint32_t rank, bool can) override {
+    agent.CarryOut(agent.member_->OnRejoins(agent.Now(), generation(), rank, can));
+  }
+  void OnLeft(uint32_t rank) override {
+    agent.CarryOut(agent.member_->OnLeft(agent.Now(), generation(), rank));
+  }
+  void OnRun(core::Run run) override {
+    agent.CarryOut(agent.member_->OnRun(agent.Now(), std::move(run)));
+  }
+  void OnCommit(uint64_t id) override { agent.CarryOut(agent.member_->OnCommit(agent.Now(), id)); }
+  void OnMemoryCommit(uint64_t id, const std::string& name, std::string problem) override {
+    agent.CarryOut(agent.member_->OnMemoryCommit(agent.Now(), id, name, std::move(problem)));
+  }
+
+  Agent& agent;
+};
+
 Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, UniqueFd starter,
                                              const std::string& executable) {
   std::unique_ptr<Agent> agent(new Agent(std::move(config), std::move(starter)));
@@ -30,7 +58,9 @@ Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, UniqueFd 
 }
 
 Agent::Agent(core::AgentConfig config, UniqueFd starter)
-    : config_(std::move(config)), last_message_(std::move(starter), config_.termination_path) {}
+    : config_(std::move(config)),
+      last_message_(std::move(starter), config_.termination_path),
+      events_(std::make_unique<Events>(this)) {}
 Agent::~Agent() = default;
 
 // ---- opening ----
@@ -84,7 +114,9 @@ Status Agent::Open(const std::string& executable) {
   if (!gang.ok()) return gang;
   Status memory = OpenMemory();
   if (!memory.ok()) return memory;
-  OpenDesks();
+  rejoin_.emplace(events_.get());
+  runs_.emplace(&config_.job, events_.get());
+  commits_.emplace(volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine, events_.get());
   return OpenServers();
 }
 
@@ -349,35 +381,6 @@ Status Agent::OpenMemory() {
   if (!memory.ok()) return memory.error();
   memory_ = std::move(*memory);
   return {};
-}
-
-// What processes ask for by the socket.
-void Agent::OpenDesks() {
-  const auto answer = [this](RankSocket::ClientId client, const std::string& line) {
-    progress_->Answer(client, line);
-  };
-  rejoin_.emplace(RejoinDesk::Handlers{
-      .answer = answer,
-      .can_keep = [this](uint32_t rank) { return ranks_->CanKeep(rank); },
-      .on_rejoins =
-          [this](uint32_t rank, bool can) {
-            CarryOut(member_->OnRejoins(Now(), member_->generation(), rank, can));
-          },
-      .on_left =
-          [this](uint32_t rank) { CarryOut(member_->OnLeft(Now(), member_->generation(), rank)); },
-      .kill = [this](uint32_t rank) { ranks_->Kill(rank); }});
-  runs_.emplace(&config_.job, RunDesk::Handlers{.answer = answer, .on_run = [this](core::Run run) {
-                                                  CarryOut(member_->OnRun(Now(), std::move(run)));
-                                                }});
-  commits_.emplace(volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine,
-                   CommitDesk::Handlers{
-                       .answer = answer,
-                       .generation = [this] { return member_->generation(); },
-                       .on_commit = [this](uint64_t id) { CarryOut(member_->OnCommit(Now(), id)); },
-                       .on_memory_commit =
-                           [this](uint64_t id, const std::string& name, std::string problem) {
-                             CarryOut(member_->OnMemoryCommit(Now(), id, name, std::move(problem)));
-                           }});
 }
 
 Status Agent::OpenServers() {

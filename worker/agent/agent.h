@@ -80,10 +80,10 @@ class Agent {
   Status OpenGang();
   void OpenWorldWatch();
   Status OpenMemory();
-  void OpenDesks();
   Status OpenServers();
 
   Time Now();
+  struct Events;
   struct ActionVisitor;
   struct ProgressVisitor;
 
@@ -111,6 +111,7 @@ class Agent {
   const LastMessage last_message_;
   const core::SecondClock second_clock_ = FindSecondClock();
   core::Standstill standstill_{second_clock_, ReadClocks(second_clock_)};
+  const std::unique_ptr<Events> events_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<AgentLogs> logs_;
   std::unique_ptr<ObjectStore> objects_;  // threads of the workers below use it

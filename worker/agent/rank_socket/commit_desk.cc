@@ -6,28 +6,28 @@ namespace lockstep::agent {
 
 void CommitDesk::OnQuestion(ClientId client, const CommitQuestion& question) {
   const auto refuse = [&](const std::string& why) {
-    handlers_.answer(client, CommitRefusal(question.id, why));
+    owner_->Answer(client, CommitRefusal(question.id, why));
   };
   if (question.memory && memory_ == nullptr) return refuse("the job has no checkpoint.memory.size");
   if (!question.memory && volume_ == nullptr) return refuse("the job has no checkpoint.path");
-  const core::Generation generation = handlers_.generation();
+  const core::Generation generation = owner_->generation();
   if (!question.generation.empty() && question.generation != generation.ToString()) {
     return refuse("generation " + question.generation + " has ended");
   }
   const uint64_t id = ++last_;
   commits_[id] = {client, question.id, question.name, generation, question.memory};
   if (question.memory) return StoreInMemory(id);
-  handlers_.on_commit(id);
+  owner_->OnCommit(id);
 }
 
 // The part must be this machine's before the gang is asked.
 void CommitDesk::StoreInMemory(uint64_t id) {
   memory_->StorePart(id, commits_[id].name, [this, id](std::string problem) {
     const Asked& asked = commits_[id];
-    if (asked.generation != handlers_.generation()) {
+    if (asked.generation != owner_->generation()) {
       return OnAnswer({id, false, 0, "that generation has ended"});
     }
-    handlers_.on_memory_commit(id, asked.name, std::move(problem));
+    owner_->OnMemoryCommit(id, asked.name, std::move(problem));
   });
 }
 
@@ -37,19 +37,19 @@ void CommitDesk::OnAnswer(const core::AnswerCommit& answer) {
   const Asked& asked = found.mapped();
   if (answer.granted) return Grant(asked, answer);
   if (asked.memory) memory_->Refuse(answer.id);
-  handlers_.answer(asked.client, CommitRefusal(asked.id, answer.reason));
+  owner_->Answer(asked.client, CommitRefusal(asked.id, answer.reason));
 }
 
 void CommitDesk::Grant(const Asked& asked, const core::AnswerCommit& answer) {
   if (!asked.memory) {
-    return handlers_.answer(
+    return owner_->Answer(
         asked.client,
         CommitAnswer(asked.id, volume_->FinalPath(asked.generation, answer.number, asked.name)));
   }
   memory_->Grant(answer.id, {{asked.generation, answer.number}, machine_, asked.name},
                  [this, client = asked.client, id = asked.id](const Result<std::string>& path) {
-                   handlers_.answer(client, path.ok() ? CommitAnswer(id, *path)
-                                                      : CommitRefusal(id, path.error().message));
+                   owner_->Answer(client, path.ok() ? CommitAnswer(id, *path)
+                                                    : CommitRefusal(id, path.error().message));
                  });
 }
 

@@ -5,7 +5,6 @@
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -20,19 +19,22 @@ class CommitDesk {
  public:
   using ClientId = uint64_t;
 
-  struct Handlers {
-    std::function<void(ClientId, const std::string& line)> answer;
-    std::function<core::Generation()> generation;  // the one at hand
+  class Owner {
+   public:
+    virtual void Answer(ClientId client, const std::string& line) = 0;
+    virtual core::Generation generation() = 0;  // the one at hand
     // The gang is asked; OnAnswer follows.
-    std::function<void(uint64_t id)> on_commit;
+    virtual void OnCommit(uint64_t id) = 0;
     // `problem`: why this machine cannot keep its part; "": it does.
-    std::function<void(uint64_t id, const std::string& name, std::string problem)> on_memory_commit;
+    virtual void OnMemoryCommit(uint64_t id, const std::string& name, std::string problem) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  // Of checkpoints on the volume and in memory; null: the job has none there. Both outlive this.
-  CommitDesk(const CheckpointVolume* volume, MemoryStore* memory, uint32_t machine,
-             Handlers handlers)
-      : volume_(volume), memory_(memory), machine_(machine), handlers_(std::move(handlers)) {}
+  // Of checkpoints on the volume and in memory; null: the job has none there. All outlive this.
+  CommitDesk(const CheckpointVolume* volume, MemoryStore* memory, uint32_t machine, Owner* owner)
+      : volume_(volume), memory_(memory), machine_(machine), owner_(owner) {}
 
   void OnQuestion(ClientId client, const CommitQuestion& question);
   void OnAnswer(const core::AnswerCommit& answer);
@@ -52,7 +54,7 @@ class CommitDesk {
   const CheckpointVolume* volume_;
   MemoryStore* memory_;
   uint32_t machine_;
-  Handlers handlers_;
+  Owner* owner_;
   std::map<uint64_t, Asked> commits_;
   uint64_t last_ = 0;
 };

@@ -11,8 +11,8 @@ void RejoinDesk::BeginGeneration(core::Generation generation) {
 
 void RejoinDesk::Tell(uint32_t rank, const Json& changes) {
   const auto found = left_.extract(rank);
-  if (found.empty()) return handlers_.kill(rank);
-  handlers_.answer(found.mapped().client, NextAnswer(found.mapped().id, generation_, changes));
+  if (found.empty()) return owner_->Kill(rank);
+  owner_->Answer(found.mapped().client, NextAnswer(found.mapped().id, generation_, changes));
 }
 
 void RejoinDesk::OnEnded(const std::set<uint32_t>& spared) {
@@ -23,34 +23,34 @@ void RejoinDesk::OnEnded(const std::set<uint32_t>& spared) {
 void RejoinDesk::End(uint32_t rank) {
   const auto found = rejoin_.extract(rank);
   if (found.empty()) return;
-  handlers_.answer(found.mapped().client, EndedAnswer(found.mapped().id, generation_));
+  owner_->Answer(found.mapped().client, EndedAnswer(found.mapped().id, generation_));
 }
 
 void RejoinDesk::OnQuestion(ClientId client, const RejoinQuestion& question) {
   if (question.generation != generation_) {
-    return handlers_.answer(client, RejoinRefusal(question.id, "generation " + question.generation +
-                                                                   " is not the one that runs"));
+    return owner_->Answer(client, RejoinRefusal(question.id, "generation " + question.generation +
+                                                                 " is not the one that runs"));
   }
-  if (!handlers_.can_keep(question.rank)) {
-    return handlers_.answer(
+  if (!owner_->CanKeep(question.rank)) {
+    return owner_->Answer(
         client, RejoinRefusal(question.id, "no process of rank " + std::to_string(question.rank) +
                                                " can outlive a generation: there is none, or "
                                                "launchers and MPI start all ranks anew"));
   }
   rejoin_[question.rank] = {client, question.id};
   if (ended_.contains(question.rank)) return End(question.rank);
-  handlers_.on_rejoins(question.rank, true);
+  owner_->OnRejoins(question.rank, true);
 }
 
 void RejoinDesk::OnQuestion(ClientId client, const LeftQuestion& question) {
   if (question.generation != generation_ || !ended_.contains(question.rank)) {
-    return handlers_.answer(
+    return owner_->Answer(
         client,
         RejoinRefusal(question.id, "rank " + std::to_string(question.rank) +
                                        " is not asked to leave generation " + question.generation));
   }
   left_[question.rank] = {client, question.id};
-  handlers_.on_left(question.rank);
+  owner_->OnLeft(question.rank);
 }
 
 std::set<uint32_t> RejoinDesk::TakeOf(Ranks& ranks, ClientId client) {
@@ -64,8 +64,8 @@ std::set<uint32_t> RejoinDesk::TakeOf(Ranks& ranks, ClientId client) {
 }
 
 void RejoinDesk::OnClosed(ClientId client) {
-  for (const uint32_t rank : TakeOf(rejoin_, client)) handlers_.on_rejoins(rank, false);
-  for (const uint32_t rank : TakeOf(left_, client)) handlers_.kill(rank);
+  for (const uint32_t rank : TakeOf(rejoin_, client)) owner_->OnRejoins(rank, false);
+  for (const uint32_t rank : TakeOf(left_, client)) owner_->Kill(rank);
 }
 
 }  // namespace lockstep::agent

@@ -8,7 +8,6 @@
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -22,16 +21,21 @@ class RejoinDesk {
  public:
   using ClientId = uint64_t;
 
-  struct Handlers {
-    std::function<void(ClientId, const std::string& line)> answer;
-    std::function<bool(uint32_t rank)> can_keep;
-    std::function<void(uint32_t rank, bool can)> on_rejoins;
-    std::function<void(uint32_t rank)> on_left;
+  class Owner {
+   public:
+    virtual void Answer(ClientId client, const std::string& line) = 0;
+    virtual bool CanKeep(uint32_t rank) = 0;
+    virtual void OnRejoins(uint32_t rank, bool can) = 0;
+    virtual void OnLeft(uint32_t rank) = 0;
     // It waits for the next generation, and can't be told of it any more.
-    std::function<void(uint32_t rank)> kill;
+    virtual void Kill(uint32_t rank) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  explicit RejoinDesk(Handlers handlers) : handlers_(std::move(handlers)) {}
+  // `owner` outlives this.
+  explicit RejoinDesk(Owner* owner) : owner_(owner) {}
 
   void BeginGeneration(core::Generation generation);
   // A rank that lived on is one of the generation.
@@ -54,7 +58,7 @@ class RejoinDesk {
   static std::set<uint32_t> TakeOf(Ranks& ranks, ClientId client);
   void End(uint32_t rank);
 
-  Handlers handlers_;
+  Owner* owner_;
   std::string generation_;
   Ranks rejoin_;              // to be told of the end
   Ranks left_;                // to be told of the next

@@ -17,7 +17,7 @@ void RunDesk::BeginGeneration(core::Generation generation) {
 
 void RunDesk::OnQuestion(ClientId client, const RunQuestion& question) {
   const auto refuse = [&](const std::string& why) {
-    handlers_.answer(client, RunAnswer(question.id, core::kExitNeverBegan, why));
+    owner_->Answer(client, RunAnswer(question.id, core::kExitNeverBegan, why));
   };
   if (question.generation != generation_.ToString()) {
     return refuse("generation " + question.generation + " has ended");
@@ -36,14 +36,14 @@ void RunDesk::OnQuestion(ClientId client, const RunQuestion& question) {
   run.machine = *machine;
   run.command = question.command;
   runs_[run.id] = {client, question.id};
-  handlers_.on_run(std::move(run));
+  owner_->OnRun(std::move(run));
 }
 
 void RunDesk::OnAnswer(const core::AnswerRun& answer) {
   const auto found = runs_.extract(answer.id);
   if (found.empty()) return;
-  handlers_.answer(found.mapped().client,
-                   RunAnswer(found.mapped().id, answer.exit_code, answer.problem));
+  owner_->Answer(found.mapped().client,
+                 RunAnswer(found.mapped().id, answer.exit_code, answer.problem));
 }
 
 }  // namespace lockstep::agent

@@ -5,7 +5,6 @@
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_DESK_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -19,14 +18,17 @@ class RunDesk {
  public:
   using ClientId = uint64_t;
 
-  struct Handlers {
-    std::function<void(ClientId, const std::string& line)> answer;
-    std::function<void(core::Run)> on_run;
+  class Owner {
+   public:
+    virtual void Answer(ClientId client, const std::string& line) = 0;
+    virtual void OnRun(core::Run run) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  // `job` outlives this.
-  RunDesk(const core::TrainingJob* job, Handlers handlers)
-      : job_(job), handlers_(std::move(handlers)) {}
+  // Both outlive this.
+  RunDesk(const core::TrainingJob* job, Owner* owner) : job_(job), owner_(owner) {}
 
   // Whoever asked before is dead.
   void BeginGeneration(core::Generation generation);
@@ -40,7 +42,7 @@ class RunDesk {
   };
 
   const core::TrainingJob* job_;
-  Handlers handlers_;
+  Owner* owner_;
   core::Generation generation_;
   std::map<uint64_t, Asked> runs_;
   uint64_t last_ = 0;

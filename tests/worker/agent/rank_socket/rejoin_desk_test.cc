@@ -13,23 +13,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class RejoinDeskTest : public testing::Test {
+class RejoinDeskTest : public testing::Test, protected RejoinDesk::Owner {
  protected:
   RejoinDeskTest() { desk_.BeginGeneration({1, 3}); }
 
+  void Answer(RejoinDesk::ClientId client, const std::string& line) override {
+    said_.push_back(std::to_string(client) + " " + line);
+  }
+  bool CanKeep(uint32_t rank) override { return rank < 2; }
+  void OnRejoins(uint32_t rank, bool can) override {
+    said_.push_back((can ? "can " : "cannot ") + std::to_string(rank));
+  }
+  void OnLeft(uint32_t rank) override { said_.push_back("left " + std::to_string(rank)); }
+  void Kill(uint32_t rank) override { said_.push_back("kill " + std::to_string(rank)); }
+
   std::vector<std::string> said_;
-  RejoinDesk desk_{
-      {.answer =
-           [this](RejoinDesk::ClientId client, const std::string& line) {
-             said_.push_back(std::to_string(client) + " " + line);
-           },
-       .can_keep = [](uint32_t rank) { return rank < 2; },
-       .on_rejoins =
-           [this](uint32_t rank, bool can) {
-             said_.push_back((can ? "can " : "cannot ") + std::to_string(rank));
-           },
-       .on_left = [this](uint32_t rank) { said_.push_back("left " + std::to_string(rank)); },
-       .kill = [this](uint32_t rank) { said_.push_back("kill " + std::to_string(rank)); }}};
+  RejoinDesk desk_{this};
 };
 
 TEST_F(RejoinDeskTest, ARankHearsOfTheEndAndThenOfTheNext) {

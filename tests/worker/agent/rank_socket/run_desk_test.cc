@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class RunDeskTest : public testing::Test {
+class RunDeskTest : public testing::Test, protected RunDesk::Owner {
  protected:
   RunDeskTest() {
     job_.metadata.name = "gpt";
@@ -24,15 +24,15 @@ class RunDeskTest : public testing::Test {
     desk_.BeginGeneration({1, 3});
   }
 
+  void Answer(RunDesk::ClientId client, const std::string& line) override {
+    said_.push_back(std::to_string(client) + " " + line);
+  }
+  void OnRun(core::Run run) override { asked_.push_back(std::move(run)); }
+
   core::TrainingJob job_;
   std::vector<std::string> said_;
   std::vector<core::Run> asked_;
-  RunDesk desk_{&job_,
-                {.answer =
-                     [this](RunDesk::ClientId client, const std::string& line) {
-                       said_.push_back(std::to_string(client) + " " + line);
-                     },
-                 .on_run = [this](core::Run run) { asked_.push_back(std::move(run)); }}};
+  RunDesk desk_{&job_, this};
 };
 
 TEST_F(RunDeskTest, EachAnswerGoesToWhoeverAsked) {
