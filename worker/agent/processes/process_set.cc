@@ -26,10 +26,10 @@ bool IsZombie(pid_t child, siginfo_t* info) {
 
 }  // namespace
 
-ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
+ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Owner* owner)
     : loop_(loop),
       table_(table),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       kill_timer_(loop, [this] { KillAll(); }),
       ending_timer_(loop, [this] { SignalEnding(); }),
       unkillable_timer_(loop, [this] { ReportUnkillable(); }),
@@ -94,7 +94,7 @@ void ProcessSet::OnExit(pid_t pid) {
   table_->Remove(pid);
   ReapLater();
   if (stopping_) ScheduleSweep();
-  if (handlers_.on_death) handlers_.on_death(std::move(death));
+  owner_->OnDeath(std::move(death));
 }
 
 // Orphans that ended; leaders are seen by their pidfds.
@@ -218,7 +218,7 @@ void ProcessSet::ReportUnkillable() {
   for (const Descendant& left : DescendantsOf(getpid(), left_out_)) {
     names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);
   }
-  if (handlers_.on_unkillable) handlers_.on_unkillable(names);
+  owner_->OnUnkillable(names);
 }
 
 void ProcessSet::ScheduleSweep() {
@@ -253,7 +253,7 @@ void ProcessSet::Sweep() {
   stopping_ = false;
   killing_ = false;
   kill_at_ = kNever;
-  if (handlers_.on_gone) handlers_.on_gone();
+  owner_->OnGone();
 }
 
 }  // namespace lockstep::agent

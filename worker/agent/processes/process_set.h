@@ -1,7 +1,7 @@
 // ProcessSet: the processes of a generation on this machine, from their birth until nothing of them
 // is alive: not they, not their children, not daemons that forked away.
 //
-//   ProcessSet processes(loop, &live_table, {.on_death = ..., .on_gone = ...});
+//   ProcessSet processes(loop, &live_table, owner);
 //   processes.Add(rank, pid, std::move(pidfd));
 //   processes.Stop(BootTime() + grace);  // SIGTERM to all at once; SIGKILL to what is left
 //
@@ -12,7 +12,7 @@
 // Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
 // look again for what descends from the agent (its guard and its spares apart) and to kill it.
 // Since only the agent can reap its own children, "the agent has no child but those, and zombies"
-// is proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and
+// is proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: OnUnkillable, and
 // the wait goes on.
 //
 // One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
@@ -46,13 +46,17 @@ struct EndingLeaders {
 
 class ProcessSet {
  public:
-  struct Handlers {
+  class Owner {
+   public:
     // An exit with 0, too: all but its machine and its last words.
-    std::function<void(core::Failure)> on_death;
+    virtual void OnDeath(core::Failure death) = 0;
     // After Stop: nothing is alive any more but what it spared.
-    std::function<void()> on_gone;
+    virtual void OnGone() = 0;
     // Names them.
-    std::function<void(const std::string& processes)> on_unkillable;
+    virtual void OnUnkillable(const std::string& processes) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
   static constexpr Duration kUnkillableAfter = seconds(30);
@@ -60,8 +64,8 @@ class ProcessSet {
   // its process spins in the kernel, for some 4 ms where both share a core.
   static constexpr Duration kReapAfter = milliseconds(50);
 
-  // Makes this process a subreaper.
-  ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers);
+  // Makes this process a subreaper. All outlive this.
+  ProcessSet(EventLoop* loop, LiveTable* table, Owner* owner);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -91,7 +95,7 @@ class ProcessSet {
 
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time, or less that is spared: leaders that are left alone, with what descends
-  // from them, for the next generation. on_gone follows, at the earliest at the end of this round.
+  // from them, for the next generation. OnGone follows, at the earliest at the end of this round.
   void Stop(Time kill_at, const std::set<pid_t>& spared = {}, const EndingLeaders& ending = {});
   // Another generation begins, of which those that were spared are.
   void TakeInSpared();
@@ -125,7 +129,7 @@ class ProcessSet {
 
   EventLoop* loop_;
   LiveTable* table_;
-  Handlers handlers_;
+  Owner* owner_;
   pid_t guard_ = 0;
   std::set<pid_t> left_out_;  // the guard, too, and spared_
   std::set<pid_t> spared_;    // leaders

@@ -110,24 +110,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
             handlers_.on_bound(generation_, binding, reason);
           },
           log_),
-      processes_(loop, table,
-                 {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
-                  .on_gone =
-                      [this] {
-                        if (processes_.spared() == 0) {
-                          ClearCaches();
-                          temporary_.End();
-                          SweepSharedMemory();
-                        }
-                        mpi_.End();
-                        handlers_.on_all_dead(generation_);
-                        oom_kills_ = stats_.ReadOomKills();
-                      },
-                  .on_unkillable =
-                      [this](const std::string& names) {
-                        log_("still alive 30 s after SIGKILL: " + names);
-                        handlers_.on_unkillable(generation_);
-                      }}),
+      processes_(loop, table, this),
       parked_(loop, spawner, &processes_,
               {.prestart = core::PrestartOf(config->job.spec),
                .exclude = config->job.spec.prestart_exclude,
@@ -559,6 +542,22 @@ void LocalRanks::ClearCaches() {
 void LocalRanks::SweepSharedMemory() {
   const int removed = shared_memory_.Sweep({getpid(), guard_});
   if (removed > 0) log_("files of the ranks removed from /dev/shm: " + std::to_string(removed));
+}
+
+void LocalRanks::OnGone() {
+  if (processes_.spared() == 0) {
+    ClearCaches();
+    temporary_.End();
+    SweepSharedMemory();
+  }
+  mpi_.End();
+  handlers_.on_all_dead(generation_);
+  oom_kills_ = stats_.ReadOomKills();
+}
+
+void LocalRanks::OnUnkillable(const std::string& processes) {
+  log_("still alive 30 s after SIGKILL: " + processes);
+  handlers_.on_unkillable(generation_);
 }
 
 void LocalRanks::OnDeath(core::Failure death) {

@@ -41,7 +41,7 @@
 
 namespace lockstep::agent {
 
-class LocalRanks {
+class LocalRanks final : private ProcessSet::Owner {
  public:
   struct Handlers {
     // `warm`: all of them came of parked interpreters.
@@ -127,6 +127,10 @@ class LocalRanks {
   const std::vector<RankView>& views() const { return views_; }
 
  private:
+  void OnDeath(core::Failure death) override;
+  void OnGone() override;
+  void OnUnkillable(const std::string& processes) override;
+
   void KillRank(uint32_t local_rank);
   // Empties what is known of the ranks that are started anew.
   void Reset();
@@ -152,7 +156,6 @@ class LocalRanks {
   // What killed ranks left half-made in compile caches, beside the next generation's start.
   void ClearCaches();
   void SweepSharedMemory();
-  void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
   bool SaysWhyItFails(int rank);
   // `rank` -1: of none.

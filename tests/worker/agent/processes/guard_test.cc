@@ -123,13 +123,20 @@ TEST_F(GuardTest, StoppingAGenerationLeavesTheGuardAlive) {
   EXPECT_EQ(kill(guard_->pid(), 0), 0);
 }
 
+struct NoOwner final : ProcessSet::Owner {
+  void OnDeath(core::Failure /*death*/) override {}
+  void OnGone() override {}
+  void OnUnkillable(const std::string& /*processes*/) override {}
+};
+
 // An agent in a process of its own, which then stops or dies. It writes one byte when it is ready;
 // its rank holds the pipe too, so the pipe ends when agent, rank and daemon are all gone.
 [[noreturn]] void BeAgent(int report, Duration lease) {
   auto loop = std::move(*EventLoop::Create());
   auto spawner = std::move(*Spawner::Create());
   auto table = std::move(*LiveTable::Create());
-  ProcessSet processes(loop.get(), table.get(), {});
+  NoOwner owner;
+  ProcessSet processes(loop.get(), table.get(), &owner);
   auto guard = Guard::Start(
       loop.get(), spawner.get(), table.get(), kSelf, [&](pid_t pid) { processes.SetGuard(pid); },
       [](const std::string&) {});

@@ -21,16 +21,16 @@
 
 namespace lockstep::agent {
 
-class ProcessTest : public LoopTest {
+class ProcessTest : public LoopTest, protected ProcessSet::Owner {
  protected:
   ProcessTest()
       : spawner_(std::move(*Spawner::Create())),
         table_(std::move(*LiveTable::Create())),
-        processes_(
-            loop(), table_.get(),
-            {.on_death = [this](core::Failure death) { deaths_.push_back(std::move(death)); },
-             .on_gone = [this] { ++gone_; },
-             .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
+        processes_(loop(), table_.get(), this) {}
+
+  void OnDeath(core::Failure death) override { deaths_.push_back(std::move(death)); }
+  void OnGone() override { ++gone_; }
+  void OnUnkillable(const std::string& processes) override { unkillable_ = processes; }
 
   // A child that is left would be the next test's. One that dies leaves its own children to us.
   ~ProcessTest() override {
