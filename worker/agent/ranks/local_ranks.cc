@@ -122,18 +122,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                      }));
                    }},
               log_),
-      mpi_(loop, spawner, *config,
-           {.on_ready =
-                [this](Generation generation) {
-                  if (generation == generation_) LaunchRanks(table_->lease_end());
-                },
-            .on_fence = handlers_.on_fence,
-            .on_lost = handlers_.on_died,
-            .secret = handlers_.secret,
-            .kill = [this](uint32_t local_rank) { KillRank(local_rank); },
-            .leave_out = [this](pid_t pid) { processes_.LeaveOut(pid); },
-            .take_in = [this](pid_t pid) { processes_.TakeIn(pid); }},
-           log_),
+      mpi_(loop, spawner, &processes_, *config, this, log_),
       down_timer_(loop, [this] { StartThoseDown(); }) {
   oom_kills_ = stats_.ReadOomKills();
   // NCCL's processes share its default port with those of other jobs on the node's network.
@@ -235,6 +224,22 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   const bool missing = begun.error().kind == ErrorKind::kNotFound;
   Fail(mpi_.has_helper() ? -1 : RankOf(0),
        missing ? core::kExitCommandNotFound : core::kExitNotExecutable, begun.error().message);
+}
+
+void LocalRanks::OnReady(Generation generation) {
+  if (generation == generation_) LaunchRanks(table_->lease_end());
+}
+
+void LocalRanks::OnFence(Generation generation, std::vector<core::TableEntry> entries) {
+  handlers_.on_fence(generation, std::move(entries));
+}
+
+void LocalRanks::OnLost(Generation generation, core::Failure death) {
+  handlers_.on_died(generation, std::move(death));
+}
+
+Result<std::string> LocalRanks::Secret(Generation generation) {
+  return handlers_.secret(generation);
 }
 
 void LocalRanks::LaunchRanks(Time lease_end) {

@@ -41,7 +41,7 @@
 
 namespace lockstep::agent {
 
-class LocalRanks final : private ProcessSet::Owner {
+class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
  public:
   struct Handlers {
     // `warm`: all of them came of parked interpreters.
@@ -130,8 +130,12 @@ class LocalRanks final : private ProcessSet::Owner {
   void OnDeath(core::Failure death) override;
   void OnGone() override;
   void OnUnkillable(const std::string& processes) override;
+  void OnReady(core::Generation generation) override;
+  void OnFence(core::Generation generation, std::vector<core::TableEntry> entries) override;
+  void OnLost(core::Generation generation, core::Failure death) override;
+  Result<std::string> Secret(core::Generation generation) override;
+  void KillRank(uint32_t local_rank) override;
 
-  void KillRank(uint32_t local_rank);
   // Empties what is known of the ranks that are started anew.
   void Reset();
   // What changes for a rank that knows the environment `old`.

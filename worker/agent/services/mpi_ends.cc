@@ -4,14 +4,14 @@
 
 namespace lockstep::agent {
 
-MpiEnds::MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, Kill kill, LogFn log)
+MpiEnds::MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, MpiOwner* owner, LogFn log)
     : loop_(loop),
       first_rank_(first_rank),
       ranks_(ranks),
-      kill_(std::move(kill)),
+      owner_(owner),
       log_(std::move(log)),
       timer_(loop, [this] {
-        for (const auto& [local_rank, abort] : aborts_) kill_(local_rank);
+        for (const auto& [local_rank, abort] : aborts_) owner_->KillRank(local_rank);
       }) {}
 
 void MpiEnds::OnAbort(const MpiAbort& abort) {

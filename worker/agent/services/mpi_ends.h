@@ -4,7 +4,6 @@
 #define LOCKSTEP_WORKER_AGENT_SERVICES_MPI_ENDS_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -12,6 +11,7 @@
 #include "base/loop/wake_timer.h"
 #include "core/failure/failure.h"
 #include "worker/agent/logs/log.h"
+#include "worker/agent/services/mpi_owner.h"
 
 namespace lockstep::agent {
 
@@ -23,16 +23,14 @@ struct MpiAbort {
 
 class MpiEnds {
  public:
-  using Kill = std::function<void(uint32_t local_rank)>;
-
   // How far a rank's process has come.
   enum class Stage : uint8_t { kNeverBegan, kWithin, kFinalized };
 
   // How long a process that called MPI_Abort may take to end by itself.
   static constexpr Duration kAbortPatience = seconds(1);
 
-  // `ranks`: of the whole job.
-  MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, Kill kill, LogFn log);
+  // `ranks`: of the whole job. `owner` outlives this.
+  MpiEnds(EventLoop* loop, uint32_t first_rank, uint64_t ranks, MpiOwner* owner, LogFn log);
 
   void OnAbort(const MpiAbort& abort);
   void Clear();
@@ -47,7 +45,7 @@ class MpiEnds {
   EventLoop* loop_;
   uint32_t first_rank_;
   uint64_t ranks_;
-  Kill kill_;
+  MpiOwner* owner_;
   LogFn log_;
   std::map<uint32_t, MpiAbort> aborts_;  // by local rank
   WakeTimer timer_;

@@ -5,41 +5,26 @@
 
 namespace lockstep::agent {
 
-MpiServices::MpiServices(EventLoop* loop, Spawner* spawner, const core::AgentConfig& config,
-                         Handlers handlers, const LogFn& log) {
+MpiServices::MpiServices(EventLoop* loop, Spawner* spawner, ProcessSet* processes,
+                         const core::AgentConfig& config, MpiOwner* owner, const LogFn& log) {
   const core::Spec& spec = config.job.spec;
   const auto machines = static_cast<uint32_t>(spec.num_machines);
-  const auto processes = static_cast<uint32_t>(core::ProcessesStarted(spec));
+  const auto local_ranks = static_cast<uint32_t>(core::ProcessesStarted(spec));
   if (core::ServesPmi(spec)) {
-    pmi_ = std::make_unique<PmiServer>(
-        loop, config.job_uid, config.machine, machines, processes,
-        PmiServer::Handlers{.on_fence = handlers.on_fence, .kill = handlers.kill}, log);
+    pmi_ = std::make_unique<PmiServer>(loop, config.job_uid, config.machine, machines, local_ranks,
+                                       owner, log);
   }
   if (!core::ServesPmix(spec)) return;
   const Result<std::string> own = OwnProgram();
   const std::filesystem::path beside = own.ok() ? std::filesystem::path(*own).parent_path() : "";
-  pmix_ = std::make_unique<PmixServer>(
-      loop, spawner,
-      PmixServer::Options{.program = beside / pmix::kHelperProgram,
-                          .folder = config.run_dir + "/pmix",
-                          .job_uid = config.job_uid,
-                          .machine = config.machine,
-                          .machines = machines,
-                          .processes = processes},
-      PmixServer::Handlers{
-          .on_ready =
-              [this, on_ready = std::move(handlers.on_ready)](
-                  core::Generation generation, std::vector<core::Variables> variables) {
-                variables_ = std::move(variables);
-                on_ready(generation);
-              },
-          .on_fence = std::move(handlers.on_fence),
-          .on_lost = std::move(handlers.on_lost),
-          .secret = std::move(handlers.secret),
-          .kill = std::move(handlers.kill),
-          .leave_out = std::move(handlers.leave_out),
-          .take_in = std::move(handlers.take_in)},
-      log);
+  pmix_ = std::make_unique<PmixServer>(loop, spawner, processes,
+                                       PmixServer::Options{.program = beside / pmix::kHelperProgram,
+                                                           .folder = config.run_dir + "/pmix",
+                                                           .job_uid = config.job_uid,
+                                                           .machine = config.machine,
+                                                           .machines = machines,
+                                                           .processes = local_ranks},
+                                       owner, log);
 }
 
 Status MpiServices::Begin(core::Generation generation) {
@@ -60,7 +45,9 @@ void MpiServices::AddTo(core::ProcessIdentity* identity) const {
     identity->pmi_address = pmi_->address();
     identity->pmi_id = pmi_->id(static_cast<uint32_t>(local_rank));
   }
-  if (local_rank < variables_.size()) identity->pmix_variables = variables_[local_rank];
+  if (pmix_ && local_rank < pmix_->variables().size()) {
+    identity->pmix_variables = pmix_->variables()[local_rank];
+  }
 }
 
 void MpiServices::Deliver(const core::DeliverFence& fence) {

@@ -2,9 +2,9 @@
 // mpi.start that is PMI-1 (PmiServer), for MPICH and Intel MPI, or PMIx (PmixServer), for Open MPI;
 // for all other jobs it does nothing. LocalRanks owns it, starts the ranks and tells of their ends:
 //
-//   Begin(g) -> the ranks may start, or on_ready: only now
-//            -> on_fence, Deliver: as often as they exchange their addresses
-//            -> on_lost: a server ended, and the generation has failed
+//   Begin(g) -> the ranks may start, or OnReady: only now
+//            -> OnFence, Deliver: as often as they exchange their addresses
+//            -> OnLost: a server ended, and the generation has failed
 //   Judge for each rank that ends; Stop as they are to end, End once they have
 //
 // Nothing is called back from within a call but from Judge.
@@ -14,10 +14,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/loop/event_loop.h"
 #include "base/process/process.h"
@@ -27,7 +25,7 @@
 #include "core/plan/agent_config.h"
 #include "core/plan/environment.h"
 #include "worker/agent/logs/log.h"
-#include "worker/agent/services/mpi_ends.h"
+#include "worker/agent/services/mpi_owner.h"
 #include "worker/agent/services/pmi_server.h"
 #include "worker/agent/services/pmix_server.h"
 
@@ -35,26 +33,13 @@ namespace lockstep::agent {
 
 class MpiServices {
  public:
-  struct Handlers {
-    // What Begin left open: the ranks may start.
-    std::function<void(core::Generation)> on_ready;
-    // All ranks wait in a fence, and have put these; Deliver follows.
-    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
-    // As PmixServer has them.
-    std::function<void(core::Generation, core::Failure)> on_lost;
-    std::function<Result<std::string>(core::Generation)> secret;
-    MpiEnds::Kill kill;
-    std::function<void(pid_t)> leave_out;
-    std::function<void(pid_t)> take_in;
-  };
-
-  // lockstep-pmix is the one beside this program.
-  MpiServices(EventLoop* loop, Spawner* spawner, const core::AgentConfig& config, Handlers handlers,
-              const LogFn& log);
+  // lockstep-pmix is the one beside this program. All outlive this.
+  MpiServices(EventLoop* loop, Spawner* spawner, ProcessSet* processes,
+              const core::AgentConfig& config, MpiOwner* owner, const LogFn& log);
 
   // Whether the ranks have an identity in MPI.
   bool any() const { return pmi_ || pmix_; }
-  // Whether a process of its own serves them: on_ready follows Begin.
+  // Whether a process of its own serves them: OnReady follows Begin.
   bool has_helper() const { return pmix_ != nullptr; }
 
   // Before any rank of this generation runs. NotFound: the helper is missing.
@@ -72,9 +57,8 @@ class MpiServices {
   void Close();
 
  private:
-  std::unique_ptr<PmiServer> pmi_;          // null: the job has none
-  std::unique_ptr<PmixServer> pmix_;        // likewise
-  std::vector<core::Variables> variables_;  // of PMIx, by local rank
+  std::unique_ptr<PmiServer> pmi_;    // null: the job has none
+  std::unique_ptr<PmixServer> pmix_;  // likewise
 };
 
 }  // namespace lockstep::agent

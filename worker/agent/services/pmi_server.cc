@@ -32,15 +32,15 @@ std::vector<uint32_t> RandomIds(uint32_t count) {
 }  // namespace
 
 PmiServer::PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uint32_t machines,
-                     uint32_t processes, Handlers handlers, LogFn log)
+                     uint32_t processes, MpiOwner* owner, LogFn log)
     : loop_(loop),
       job_uid_(std::move(job_uid)),
       machine_(machine),
       machines_(machines),
       processes_(processes),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       log_(std::move(log)),
-      ends_(loop, machine * processes, uint64_t{machines} * processes, handlers_.kill, log_) {}
+      ends_(loop, machine * processes, uint64_t{machines} * processes, owner, log_) {}
 
 Status PmiServer::Begin(core::Generation generation) {
   End();
@@ -112,7 +112,7 @@ void PmiServer::Deliver(const core::DeliverFence& fence) {
 void PmiServer::CarryOut(Pmi::Effects effects) {
   for (const auto& [client, answer] : effects.answers) server_->Answer(client, answer);
   if (effects.abort) ends_.OnAbort(*effects.abort);
-  if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));
+  if (effects.fence) owner_->OnFence(generation_, *std::move(effects.fence));
 }
 
 bool PmiServer::Judge(uint32_t local_rank, core::Failure* death) {

@@ -5,7 +5,6 @@
 #define LOCKSTEP_WORKER_AGENT_SERVICES_PMI_SERVER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,14 +24,9 @@ namespace lockstep::agent {
 
 class PmiServer {
  public:
-  struct Handlers {
-    // Every local rank waits in a barrier; Deliver follows.
-    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
-    MpiEnds::Kill kill;
-  };
-
+  // `owner` outlives this.
   PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uint32_t machines,
-            uint32_t processes, Handlers handlers, LogFn log);
+            uint32_t processes, MpiOwner* owner, LogFn log);
 
   // Listens, with an empty table, before any rank of this generation runs.
   Status Begin(core::Generation generation);
@@ -56,7 +50,7 @@ class PmiServer {
   uint32_t machine_;
   uint32_t machines_;
   uint32_t processes_;
-  Handlers handlers_;
+  MpiOwner* owner_;
   LogFn log_;
   core::Generation generation_;
   std::string address_;

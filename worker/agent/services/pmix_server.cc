@@ -33,16 +33,17 @@ void Kill(const SpawnedProcess& process) {
 
 }  // namespace
 
-PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handlers handlers,
-                       LogFn log)
+PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, ProcessSet* processes, Options options,
+                       MpiOwner* owner, LogFn log)
     : loop_(loop),
       spawner_(spawner),
+      processes_(processes),
       options_(std::move(options)),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       log_(std::move(log)),
       words_(log_, 20, seconds(10)),
       ends_(loop, options_.machine * options_.processes,
-            uint64_t{options_.machines} * options_.processes, handlers_.kill, log_),
+            uint64_t{options_.machines} * options_.processes, owner, log_),
       patience_(loop,
                 [this] {
                   core::Failure death;
@@ -92,7 +93,7 @@ Status PmixServer::Spawn(std::unique_ptr<Helper>* helper) {
                                 : Error::Unavailable(failure->message);
   }
   made->process = std::move(std::get<SpawnedProcess>(result));
-  handlers_.leave_out(made->process.pid);
+  processes_->LeaveOut(made->process.pid);
   Helper* const raw = made.get();
   *helper = std::move(made);
   return loop_->Watch(raw->process.stderr_fd.get(), EPOLLIN,
@@ -132,7 +133,7 @@ void PmixServer::Drop(std::unique_ptr<Helper>* helper) {
     loop_->Unwatch(dropped.process.pidfd.get());
     loop_->Unwatch(dropped.process.stderr_fd.get());
     Kill(dropped.process);
-    if (!dropped.taken_in) handlers_.take_in(dropped.process.pid);
+    if (!dropped.taken_in) processes_->TakeIn(dropped.process.pid);
   }
   if (dropped.socket.valid()) loop_->Unwatch(dropped.socket.get());
   dropped_folders_.push_back(dropped.folder);
@@ -168,7 +169,7 @@ Status PmixServer::Begin(core::Generation generation) {
 
 // What it answers waits in its socket until Begin.
 Status PmixServer::Tell(Helper* helper, core::Generation generation) {
-  const Result<std::string> secret = handlers_.secret(generation);
+  const Result<std::string> secret = owner_->Secret(generation);
   if (!secret.ok()) return secret.error();
   helper->told = generation;
   const std::string packet = pmix::Encode(
@@ -185,7 +186,7 @@ void PmixServer::Stop() {
   patience_.Cancel();
   loop_->Unwatch(helper_->process.pidfd.get());
   helper_->taken_in = true;
-  handlers_.take_in(helper_->process.pid);
+  processes_->TakeIn(helper_->process.pid);
 }
 
 void PmixServer::End() {
@@ -231,11 +232,12 @@ void PmixServer::CarryOut(Pmix::Effects effects) {
   Send(effects.answers);
   if (!effects.refused.empty()) log_("PMIx: " + effects.refused);
   if (effects.abort) ends_.OnAbort(*effects.abort);
-  if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));
+  if (effects.fence) owner_->OnFence(generation_, *std::move(effects.fence));
   if (effects.ready.empty() || stopping_) return;
   patience_.Cancel();
   prepare_.WakeAt(BootTime() + kPrepareAfter);
-  handlers_.on_ready(generation_, std::move(effects.ready));
+  variables_ = std::move(effects.ready);
+  owner_->OnReady(generation_);
 }
 
 void PmixServer::ReadWords(Helper* helper) {
@@ -304,7 +306,7 @@ void PmixServer::Lose(core::Failure death) {
   death.by_itself = true;
   Kill(helper_->process);
   Stop();
-  handlers_.on_lost(generation_, std::move(death));
+  owner_->OnLost(generation_, std::move(death));
 }
 
 bool PmixServer::Judge(uint32_t local_rank, core::Failure* death) {

@@ -5,8 +5,8 @@
 // agent that ProcessSet leaves out until the generation is to stop (Stop); from there on it ends
 // with the ranks.
 //
-//   Begin(g) -> on_ready: the ranks may start
-//            -> on_lost: it ended, or did not come to be: the generation has failed
+//   Begin(g) -> OnReady: the ranks may start
+//            -> OnLost: it ended, or did not come to be: the generation has failed
 //
 // Nothing is called back from within a call but from Judge.
 #ifndef LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_SERVER_H_
@@ -16,7 +16,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +31,7 @@
 #include "core/failure/failure.h"
 #include "core/gang/member/member.h"
 #include "worker/agent/logs/log.h"
+#include "worker/agent/processes/process_set.h"
 #include "worker/agent/services/mpi_ends.h"
 #include "worker/agent/services/pmix.h"
 
@@ -48,26 +48,18 @@ class PmixServer {
     uint32_t processes = 1;
     Duration patience = seconds(20);  // until a helper that is told of a generation is ready
   };
-  struct Handlers {
-    std::function<void(core::Generation, std::vector<core::Variables>)> on_ready;
-    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
-    // Of no rank: its own, with its last words.
-    std::function<void(core::Generation, core::Failure)> on_lost;
-    // Of the generation: the same on all machines, and nobody else's to know.
-    std::function<Result<std::string>(core::Generation)> secret;
-    MpiEnds::Kill kill;
-    // As ProcessSet has them.
-    std::function<void(pid_t)> leave_out;
-    std::function<void(pid_t)> take_in;
-  };
 
-  PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handlers handlers, LogFn log);
+  // All outlive this.
+  PmixServer(EventLoop* loop, Spawner* spawner, ProcessSet* processes, Options options,
+             MpiOwner* owner, LogFn log);
   ~PmixServer();
   PmixServer(const PmixServer&) = delete;
   PmixServer& operator=(const PmixServer&) = delete;
 
   // An error: there is no such program, or it cannot be run.
   Status Begin(core::Generation generation);
+  // By local rank, from OnReady on.
+  const std::vector<core::Variables>& variables() const { return variables_; }
   void Deliver(const core::DeliverFence& fence);
   // The ranks are to end; the helper's own end is no failure any more.
   void Stop();
@@ -107,14 +99,16 @@ class PmixServer {
 
   EventLoop* loop_;
   Spawner* spawner_;
+  ProcessSet* processes_;
   Options options_;
-  Handlers handlers_;
+  MpiOwner* owner_;
   LogFn log_;
   RateLimitedLog words_;
   core::Generation generation_;
   std::unique_ptr<Helper> spare_;
   std::unique_ptr<Helper> helper_;  // of generation_
   std::optional<Pmix> pmix_;
+  std::vector<core::Variables> variables_;
   bool stopping_ = false;
   uint64_t folders_ = 0;
   std::vector<std::string> dropped_folders_;

@@ -13,6 +13,7 @@
 
 #include "base/net/tcp.h"
 #include "tests/base/loop_test_base.h"
+#include "tests/worker/agent/services/mpi_recorder.h"
 
 namespace lockstep::agent {
 namespace {
@@ -24,15 +25,10 @@ constexpr core::Generation kFirst{1, 1};
 constexpr core::Generation kSecond{1, 2};
 
 // A machine alone with two ranks.
-class PmiServerTest : public LoopTest {
+class PmiServerTest : public LoopTest, public MpiRecorder {
  protected:
   PmiServerTest() {
-    PmiServer::Handlers handlers;
-    handlers.on_fence = [this](core::Generation generation, std::vector<core::TableEntry> put) {
-      fences_.emplace_back(generation, std::move(put));
-    };
-    handlers.kill = [this](uint32_t local_rank) { killed_.push_back(local_rank); };
-    pmi_ = std::make_unique<PmiServer>(loop(), "job", 0, 1, 2, std::move(handlers),
+    pmi_ = std::make_unique<PmiServer>(loop(), "job", 0, 1, 2, this,
                                        [this](const std::string& line) { log_ += line + "\n"; });
     EXPECT_TRUE(pmi_->Begin(kFirst).ok());
   }
@@ -78,8 +74,6 @@ class PmiServerTest : public LoopTest {
     return death;
   }
 
-  std::vector<std::pair<core::Generation, std::vector<core::TableEntry>>> fences_;
-  std::vector<uint32_t> killed_;
   std::string log_;
   std::unique_ptr<PmiServer> pmi_;
 };
