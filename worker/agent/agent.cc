@@ -22,8 +22,50 @@
 namespace lockstep::agent {
 
 // What the agent's parts report and ask; each is passed to the member or to another part.
-struct Agent::Events final : RejoinDesk::Owner, RunDesk::Owner, CommitDesk::Owner {
+struct Agent::Events final : LocalRanks::Owner,
+                             RejoinDesk::Owner,
+                             RunDesk::Owner,
+                             CommitDesk::Owner {
   explicit Events(Agent* owner) : agent(*owner) {}
+
+  void OnSpawned(core::Generation g, bool warm) override {
+    agent.CarryOut(agent.member_->OnSpawned(agent.Now(), g, warm));
+  }
+  void OnBound(core::Generation g, core::Binding binding, std::string reason) override {
+    agent.CarryOut(agent.member_->OnBound(agent.Now(), g, binding, std::move(reason)));
+  }
+  void OnParked(core::Generation g, core::Parked parked) override {
+    agent.CarryOut(agent.member_->OnParked(agent.Now(), g, std::move(parked)));
+  }
+  void OnDied(core::Generation g, core::Failure death) override {
+    agent.progress_->ReadNow();  // where it stood
+    agent.CarryOut(agent.member_->OnProcessDied(agent.Now(), g, std::move(death)));
+  }
+  void OnFinished(core::Generation g, uint32_t rank, bool by_itself) override {
+    agent.progress_->ReadNow();  // its last step, before its end
+    if (agent.world_) agent.world_->Look();
+    agent.CarryOut(agent.member_->OnProcessFinished(agent.Now(), g, rank, by_itself));
+  }
+  void OnRan(core::Ran ran) override {
+    agent.CarryOut(agent.member_->OnRan(agent.Now(), std::move(ran)));
+  }
+  void OnAllDead(core::Generation g) override {
+    if (!agent.member_->keeping()) agent.guard_->SetLeaseEnd(kNever);
+    if (agent.world_) agent.world_->End();
+    agent.CarryOut(agent.member_->OnAllDead(agent.Now(), g));
+    agent.departure_->Check();
+  }
+  void OnTakenIn(uint32_t rank, const Json& changes) override {
+    agent.rejoin_->Tell(rank, changes);
+  }
+  void OnUnkillable(core::Generation g) override {
+    agent.CarryOut(agent.member_->OnUnkillable(agent.Now(), g));
+  }
+  void OnKept() override { agent.departure_->Check(); }
+  void OnFence(core::Generation g, std::vector<core::TableEntry> entries) override {
+    agent.CarryOut(agent.member_->OnFence(agent.Now(), g, std::move(entries)));
+  }
+  Result<std::string> Secret(core::Generation g) override { return SecretOf(agent.config_, g); }
 
   // What processes ask for by the socket.
   void Answer(RankSocket::ClientId client, const std::string& line) override {
@@ -139,46 +181,9 @@ Status Agent::OpenRanks(const std::string& executable) {
 
   evidence_ = std::make_unique<EvidenceDesk>(loop_.get(), &config_, logs_->Logger());
   std::string socket_path = config_.run_dir + "/agent.sock";
-  LocalRanks::Handlers handlers;
-  handlers.on_spawned = [this](core::Generation g, bool warm) {
-    CarryOut(member_->OnSpawned(Now(), g, warm));
-  };
-  handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
-    CarryOut(member_->OnBound(Now(), g, binding, std::move(reason)));
-  };
-  handlers.on_parked = [this](core::Generation g, core::Parked parked) {
-    CarryOut(member_->OnParked(Now(), g, std::move(parked)));
-  };
-  handlers.on_died = [this](core::Generation g, core::Failure death) {
-    progress_->ReadNow();  // where it stood
-    CarryOut(member_->OnProcessDied(Now(), g, std::move(death)));
-  };
-  handlers.on_finished = [this](core::Generation g, uint32_t rank, bool by_itself) {
-    progress_->ReadNow();  // its last step, before its end
-    if (world_) world_->Look();
-    CarryOut(member_->OnProcessFinished(Now(), g, rank, by_itself));
-  };
-  handlers.on_all_dead = [this](core::Generation g) {
-    if (!member_->keeping()) guard_->SetLeaseEnd(kNever);
-    if (world_) world_->End();
-    CarryOut(member_->OnAllDead(Now(), g));
-    departure_->Check();
-  };
-  handlers.on_taken_in = [this](core::Generation, uint32_t rank, const Json& changes) {
-    rejoin_->Tell(rank, changes);
-  };
-  handlers.on_ran = [this](core::Ran ran) { CarryOut(member_->OnRan(Now(), std::move(ran))); };
-  handlers.on_unkillable = [this](core::Generation g) {
-    CarryOut(member_->OnUnkillable(Now(), g));
-  };
-  handlers.on_kept = [this] { departure_->Check(); };
-  handlers.secret = [this](core::Generation g) { return SecretOf(config_, g); };
-  handlers.on_fence = [this](core::Generation g, std::vector<core::TableEntry> entries) {
-    CarryOut(member_->OnFence(Now(), g, std::move(entries)));
-  };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
-                                        &config_, std::move(machine), socket_path,
-                                        std::move(handlers), logs_->Logger());
+                                        &config_, std::move(machine), socket_path, events_.get(),
+                                        logs_->Logger());
   Result<std::unique_ptr<Guard>> guard = Guard::Start(
       loop_.get(), spawner_.get(), table_.get(), executable,
       [this](pid_t pid) { ranks_->SetGuard(pid); },

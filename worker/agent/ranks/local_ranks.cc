@@ -89,7 +89,7 @@ std::vector<std::string> Endpoints(const core::Start& start, int processes) {
 
 LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
                        const core::AgentConfig* config, topology::Machine machine,
-                       std::string socket_path, Handlers handlers, LogFn log)
+                       std::string socket_path, Owner* owner, LogFn log)
     : loop_(loop),
       spawner_(spawner),
       table_(table),
@@ -97,7 +97,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       config_(config),
       job_(config->job),
       socket_path_(std::move(socket_path)),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       log_(std::move(log)),
       interface_(config->interface),
       cache_dir_(config->cache_dir.empty() ? config->run_dir + "/caches" : config->cache_dir),
@@ -107,7 +107,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       bindings_(
           loop, config, std::move(machine), inherited_, &views_,
           [this](core::Binding binding, const std::string& reason) {
-            handlers_.on_bound(generation_, binding, reason);
+            owner_->OnBound(generation_, binding, reason);
           },
           log_),
       processes_(loop, table, this),
@@ -118,7 +118,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                .on_change =
                    [this] {
                      loop_->Post(lifetime_.Guard([this] {
-                       if (generation_.exists()) handlers_.on_parked(generation_, parked_.told());
+                       if (generation_.exists()) owner_->OnParked(generation_, parked_.told());
                      }));
                    }},
               log_),
@@ -144,7 +144,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
         if (!rank.ok()) return rank.error();
         return CacheIdentity(*rank, gpus);
       },
-      [this] { handlers_.on_kept(); }, log_);
+      [this] { owner_->OnKept(); }, log_);
 }
 
 void LocalRanks::KillRank(uint32_t local_rank) {
@@ -231,16 +231,14 @@ void LocalRanks::OnReady(Generation generation) {
 }
 
 void LocalRanks::OnFence(Generation generation, std::vector<core::TableEntry> entries) {
-  handlers_.on_fence(generation, std::move(entries));
+  owner_->OnFence(generation, std::move(entries));
 }
 
 void LocalRanks::OnLost(Generation generation, core::Failure death) {
-  handlers_.on_died(generation, std::move(death));
+  owner_->OnDied(generation, std::move(death));
 }
 
-Result<std::string> LocalRanks::Secret(Generation generation) {
-  return handlers_.secret(generation);
-}
+Result<std::string> LocalRanks::Secret(Generation generation) { return owner_->Secret(generation); }
 
 void LocalRanks::LaunchRanks(Time lease_end) {
   const bool none = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
@@ -249,7 +247,7 @@ void LocalRanks::LaunchRanks(Time lease_end) {
     if (BootTime() >= lease_end) return;
     const uint32_t rank = RankOf(l);
     if (const auto known = known_.find(rank); known != known_.end()) {
-      handlers_.on_taken_in(generation_, rank, ChangesSince(known->second, l));
+      owner_->OnTakenIn(rank, ChangesSince(known->second, l));
       continue;
     }
     int exit_code = 0;
@@ -266,8 +264,8 @@ void LocalRanks::LaunchRanks(Time lease_end) {
   }
   loop_->Post(lifetime_.Guard([this, warm, generation = generation_] {
     if (generation != generation_) return;
-    handlers_.on_parked(generation, parked_.told());
-    handlers_.on_spawned(generation, warm);
+    owner_->OnParked(generation, parked_.told());
+    owner_->OnSpawned(generation, warm);
     bindings_.Read();
   }));
 }
@@ -460,7 +458,7 @@ void LocalRanks::RunNext() {
     core::Ran ran{run.generation, run.id, run.machine, core::kExitNeverBegan, problem};
     runs_.pop_front();
     log_("the launcher's command cannot run: " + problem);
-    loop_->Post(lifetime_.Guard([this, ran = std::move(ran)] { handlers_.on_ran(ran); }));
+    loop_->Post(lifetime_.Guard([this, ran = std::move(ran)] { owner_->OnRan(ran); }));
   }
 }
 
@@ -482,12 +480,12 @@ void LocalRanks::OnCommandEnded(core::Failure death) {
   core::Ran ran{run.generation, run.id, run.machine, 0, {}};
   ran.exit_code = static_cast<uint32_t>(death.signal != 0 ? 128 + death.signal : death.exit_code);
   if (ran.exit_code != 0) ran.problem = death.stderr_tail;
-  handlers_.on_ran(std::move(ran));
+  owner_->OnRan(std::move(ran));
   if (death.exit_code > 0) {
     death.stderr_tail.insert(
         0, std::string(core::kDaemonExited) + std::to_string(death.exit_code) + "\n");
   }
-  if (death.exit_code != 0) handlers_.on_died(generation_, std::move(death));
+  if (death.exit_code != 0) owner_->OnDied(generation_, std::move(death));
   if (!processes_.stopping()) RunNext();
 }
 
@@ -522,7 +520,7 @@ void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32
     }
     return processes_.Stop(kill_at, pids, ending);
   }
-  loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
+  loop_->Post(lifetime_.Guard([this, generation] { owner_->OnAllDead(generation); }));
 }
 
 // It may be the reason for this stop, though a peer of it was gone before it.
@@ -556,13 +554,13 @@ void LocalRanks::OnGone() {
     SweepSharedMemory();
   }
   mpi_.End();
-  handlers_.on_all_dead(generation_);
+  owner_->OnAllDead(generation_);
   oom_kills_ = stats_.ReadOomKills();
 }
 
 void LocalRanks::OnUnkillable(const std::string& processes) {
   log_("still alive 30 s after SIGKILL: " + processes);
-  handlers_.on_unkillable(generation_);
+  owner_->OnUnkillable(generation_);
 }
 
 void LocalRanks::OnDeath(core::Failure death) {
@@ -582,9 +580,9 @@ void LocalRanks::OnDeath(core::Failure death) {
   const bool failed = mpi_.Judge(rank - RankOf(0), &death);
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
   if (commanded) return OnCommandEnded(std::move(death));
-  if (!failed) return handlers_.on_finished(generation_, rank, death.by_itself);
+  if (!failed) return owner_->OnFinished(generation_, rank, death.by_itself);
   if (death.by_itself) logs_->ShowFailed(death.rank);
-  handlers_.on_died(generation_, std::move(death));
+  owner_->OnDied(generation_, std::move(death));
 }
 
 // The kernel says of no process that it was killed for want of memory; it counts them.
@@ -605,7 +603,7 @@ void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message) {
   death.by_itself = true;
   death.stderr_tail = message;
   loop_->Post(lifetime_.Guard([this, generation = generation_, death = std::move(death)] {
-    handlers_.on_died(generation, death);
+    owner_->OnDied(generation, death);
   }));
 }
 

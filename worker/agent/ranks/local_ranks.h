@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,33 +42,37 @@ namespace lockstep::agent {
 
 class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
  public:
-  struct Handlers {
+  class Owner {
+   public:
     // `warm`: all of them came of parked interpreters.
-    std::function<void(core::Generation, bool warm)> on_spawned;
+    virtual void OnSpawned(core::Generation generation, bool warm) = 0;
     // `reason`: why it is less than was asked.
-    std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
-    std::function<void(core::Generation, core::Parked)> on_parked;
-    std::function<void(core::Generation, core::Failure)> on_died;
+    virtual void OnBound(core::Generation generation, core::Binding binding,
+                         std::string reason) = 0;
+    virtual void OnParked(core::Generation generation, core::Parked parked) = 0;
+    virtual void OnDied(core::Generation generation, core::Failure death) = 0;
     // `by_itself`: as Failure has it.
-    std::function<void(core::Generation, uint32_t rank, bool by_itself)> on_finished;
+    virtual void OnFinished(core::Generation generation, uint32_t rank, bool by_itself) = 0;
     // What Run() began has ended.
-    std::function<void(core::Ran)> on_ran;
-    std::function<void(core::Generation)> on_all_dead;  // but what Stop() spared
-    // A rank that was spared is one of this generation: the variables that are other than it knows
-    // them, as a JSON object; null: gone.
-    std::function<void(core::Generation, uint32_t rank, Json changes)> on_taken_in;
-    std::function<void(core::Generation)> on_unkillable;
-    std::function<void()> on_kept;  // busy() may be false now
-    // As MpiServices has it; DeliverFence follows.
-    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
-    // As PmixServer has it.
-    std::function<Result<std::string>(core::Generation)> secret;
+    virtual void OnRan(core::Ran ran) = 0;
+    virtual void OnAllDead(core::Generation generation) = 0;  // but what Stop() spared
+    // A rank that was spared is one of the generation at hand: the variables that are other than it
+    // knows them, as a JSON object; null: gone.
+    virtual void OnTakenIn(uint32_t rank, const Json& changes) = 0;
+    virtual void OnUnkillable(core::Generation generation) = 0;
+    virtual void OnKept() = 0;  // busy() may be false now
+    // As MpiOwner has them; DeliverFence follows.
+    virtual void OnFence(core::Generation generation, std::vector<core::TableEntry> entries) = 0;
+    virtual Result<std::string> Secret(core::Generation generation) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
   // `machine` is what the ranks are bound on. Everything pointed to outlives this.
   LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
              const core::AgentConfig* config, topology::Machine machine, std::string socket_path,
-             Handlers handlers, LogFn log);
+             Owner* owner, LogFn log);
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
@@ -173,7 +176,7 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   const core::AgentConfig* config_;
   core::TrainingJob job_;  // as a generation sees it: of its members
   std::string socket_path_;
-  Handlers handlers_;
+  Owner* owner_;
   LogFn log_;
   std::string interface_;             // as core::ProcessIdentity has it
   std::string ras_address_;           // likewise
