@@ -23,6 +23,7 @@ namespace lockstep::agent {
 
 // What the agent's parts report and ask; each is passed to the member or to another part.
 struct Agent::Events final : LocalRanks::Owner,
+                             WorldWatch::Owner,
                              RejoinDesk::Owner,
                              RunDesk::Owner,
                              CommitDesk::Owner {
@@ -66,6 +67,17 @@ struct Agent::Events final : LocalRanks::Owner,
     agent.CarryOut(agent.member_->OnFence(agent.Now(), g, std::move(entries)));
   }
   Result<std::string> Secret(core::Generation g) override { return SecretOf(agent.config_, g); }
+
+  std::vector<RankProcess> Ranks() override { return agent.RankProcesses(); }
+  std::set<std::string> Machines() override { return agent.coordinator_->machines(); }
+  void OnLook() override { agent.coordinator_->OnWorldDoubt(agent.world_->DoubtOfSuccess()); }
+  void OnDoubt() override {
+    agent.Log(agent.world_->doubt());
+    if (agent.status_) agent.status_->Notify();
+  }
+  void OnMpiWorld(int64_t size) override {
+    agent.coordinator_->OnMpiWorld(size, core::WorldSize(agent.config_.job.spec));
+  }
 
   // What processes ask for by the socket.
   void Answer(RankSocket::ClientId client, const std::string& line) override {
@@ -329,7 +341,7 @@ Status Agent::OpenGang() {
         std::move(member), std::move(handlers), logs_->Logger());
     coordinator_ = host.get();
     gang_ = std::move(host);
-    OpenWorldWatch();
+    world_ = std::make_unique<WorldWatch>(loop_.get(), &config_.job.spec, events_.get());
   } else {
     Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
     if (!endpoint.ok()) return endpoint.error();
@@ -339,21 +351,6 @@ Status Agent::OpenGang() {
   }
   gang_->Start();
   return {};
-}
-
-void Agent::OpenWorldWatch() {
-  WorldWatch::Handlers handlers;
-  handlers.ranks = [this] { return RankProcesses(); };
-  handlers.machines = [this] { return coordinator_->machines(); };
-  handlers.on_doubt = [this] {
-    Log(world_->doubt());
-    if (status_) status_->Notify();
-  };
-  handlers.on_look = [this] { coordinator_->OnWorldDoubt(world_->DoubtOfSuccess()); };
-  handlers.on_mpi_world = [this](int64_t size) {
-    coordinator_->OnMpiWorld(size, core::WorldSize(config_.job.spec));
-  };
-  world_ = std::make_unique<WorldWatch>(loop_.get(), &config_.job.spec, std::move(handlers));
 }
 
 Status Agent::OpenMemory() {

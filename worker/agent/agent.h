@@ -78,7 +78,6 @@ class Agent {
   Status OpenObjects(const std::string& executable);
   void OpenOutputWatch();
   Status OpenGang();
-  void OpenWorldWatch();
   Status OpenMemory();
   Status OpenServers();
 

@@ -45,9 +45,9 @@ std::string UnagreedLauncherOf(const core::Spec& spec, const std::vector<std::st
 
 }  // namespace
 
-WorldWatch::WorldWatch(EventLoop* loop, const core::Spec* spec, Handlers handlers)
+WorldWatch::WorldWatch(EventLoop* loop, const core::Spec* spec, Owner* owner)
     : spec_(spec),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       python_(!spec->command.empty() && core::IsPython(spec->command[0])),
       timer_(loop, [this] { Look(); }) {}
 
@@ -56,7 +56,7 @@ void WorldWatch::Begin(const Endpoint& master, int machines) {
   machines_ = machines;
   begun_ = BootTime();
   if (!settled()) timer_.WakeAt(begun_ + kLeastInterval);
-  handlers_.on_look();
+  owner_->OnLook();
 }
 
 bool WorldWatch::MeetsByTcp() const {
@@ -80,7 +80,7 @@ void WorldWatch::Look() {
     for (const Process& process : processes) LookAt(process);
     met_ = met_ || HaveMet(processes, connections);
   }
-  handlers_.on_look();
+  owner_->OnLook();
   const Time now = BootTime();
   const Duration interval = std::clamp((now - begun_) / 4, kLeastInterval, kMostInterval);
   timer_.WakeAt(settled() ? kNever : now + std::max(interval, kRestFactor * (now - began)));
@@ -88,7 +88,7 @@ void WorldWatch::Look() {
 
 std::vector<WorldWatch::Process> WorldWatch::Processes() const {
   std::vector<Process> processes;
-  for (const RankProcess& rank : handlers_.ranks()) {
+  for (const RankProcess& rank : owner_->Ranks()) {
     if (rank.pid == 0) continue;
     processes.push_back({rank.rank, rank.pid, true});
     for (const Descendant& each : DescendantsOf(rank.pid, {})) {
@@ -116,7 +116,7 @@ void WorldWatch::LookAt(const Process& process) {
   }
   if (core::StartsFromMachine0(*spec_)) {
     const int64_t size = NumberIn(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
-    if (size > 0) handlers_.on_mpi_world(size);
+    if (size > 0) owner_->OnMpiWorld(size);
     met_ = met_ || size >= core::WorldSize(*spec_);
     return;
   }
@@ -131,7 +131,7 @@ void WorldWatch::LookAt(const Process& process) {
 
 void WorldWatch::Doubt(std::string doubt) {
   doubt_ = std::move(doubt);
-  handlers_.on_doubt();
+  owner_->OnDoubt();
 }
 
 bool WorldWatch::HaveMet(const std::vector<Process>& processes,
@@ -141,7 +141,7 @@ bool WorldWatch::HaveMet(const std::vector<Process>& processes,
   for (const Process& process : processes) {
     for (const uint64_t inode : SocketsOf(process.pid)) owners.emplace(inode, process.rank);
   }
-  return AnyBetween(connections, owners, handlers_.machines());
+  return AnyBetween(connections, owners, owner_->Machines());
 }
 
 std::string WorldWatch::DoubtOfSuccess() const {

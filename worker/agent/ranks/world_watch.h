@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -31,16 +30,20 @@ namespace lockstep::agent {
 
 class WorldWatch {
  public:
-  struct Handlers {
-    std::function<std::vector<RankProcess>()> ranks;  // of this machine
-    std::function<std::set<std::string>()> machines;  // as AnyBetween has them
-    std::function<void()> on_look;                    // DoubtOfSuccess() may be another
-    std::function<void()> on_doubt;                   // doubt() says something new
-    std::function<void(int64_t size)> on_mpi_world;   // of a launcher's ranks
+  class Owner {
+   public:
+    virtual std::vector<RankProcess> Ranks() = 0;  // of this machine
+    virtual std::set<std::string> Machines() = 0;  // as AnyBetween has them
+    virtual void OnLook() = 0;                     // DoubtOfSuccess() may be another
+    virtual void OnDoubt() = 0;                    // doubt() says something new
+    virtual void OnMpiWorld(int64_t size) = 0;     // of a launcher's ranks
+
+   protected:
+    ~Owner() = default;
   };
 
-  // `spec` outlives this.
-  WorldWatch(EventLoop* loop, const core::Spec* spec, Handlers handlers);
+  // All outlive this.
+  WorldWatch(EventLoop* loop, const core::Spec* spec, Owner* owner);
 
   // A generation of so many machines, whose ranks are told this address, is about to run.
   void Begin(const Endpoint& master, int machines);
@@ -69,7 +72,7 @@ class WorldWatch {
                const std::vector<TcpConnection>& connections) const;
 
   const core::Spec* spec_;
-  Handlers handlers_;
+  Owner* owner_;
   Endpoint master_;
   int machines_ = 1;
   Time begun_{};
