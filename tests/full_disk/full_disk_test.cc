@@ -267,15 +267,11 @@ TEST(FullDisk, CheckpointOnItsWayFromMemoryCountsWholeOrNotAtAll) {
 }
 
 // One of this generation's parts is taken and granted, and then the next generation begins.
-class Store {
+class Store final : private agent::MemoryStore::Owner {
  public:
   explicit Store(const std::string& folder) : loop_(std::move(*EventLoop::Create())) {
-    agent::MemoryStore::Handlers handlers;
-    handlers.on_held = [this](const core::MemoryPart& part) { held_ = part; };
-    handlers.on_fetch_failed = [](const core::MemoryPart&, const std::string&) {};
-    handlers.on_persisted = [](const core::Persisted&) {};
-    store_ = std::move(*agent::MemoryStore::Create(
-        loop_.get(), &tls_, {.run_dir = folder, .size = kMost}, std::move(handlers)));
+    store_ = std::move(
+        *agent::MemoryStore::Create(loop_.get(), &tls_, {.run_dir = folder, .size = kMost}, this));
   }
 
   // Why not; "" if it is held.
@@ -300,6 +296,10 @@ class Store {
   std::string part() const { return held_ ? store_->OwnPart(held_->id) : ""; }
 
  private:
+  void OnPartHeld(core::MemoryPart part) override { held_ = std::move(part); }
+  void OnFetchFailed(core::MemoryPart /*part*/, std::string /*reason*/) override {}
+  void OnPersisted(core::Persisted /*persisted*/) override {}
+
   TlsPskContext tls_ = std::move(*TlsPskContext::Client({}, "job"));
   std::unique_ptr<EventLoop> loop_;
   std::optional<core::MemoryPart> held_;

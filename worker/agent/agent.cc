@@ -23,6 +23,7 @@ namespace lockstep::agent {
 
 // What the agent's parts report and ask; each is passed to the member or to another part.
 struct Agent::Events final : LocalRanks::Owner,
+                             MemoryStore::Owner,
                              WorldWatch::Owner,
                              RejoinDesk::Owner,
                              RunDesk::Owner,
@@ -67,6 +68,16 @@ struct Agent::Events final : LocalRanks::Owner,
     agent.CarryOut(agent.member_->OnFence(agent.Now(), g, std::move(entries)));
   }
   Result<std::string> Secret(core::Generation g) override { return SecretOf(agent.config_, g); }
+
+  void OnPartHeld(core::MemoryPart part) override {
+    agent.CarryOut(agent.member_->OnPartHeld(agent.Now(), std::move(part)));
+  }
+  void OnFetchFailed(core::MemoryPart part, std::string reason) override {
+    agent.CarryOut(agent.member_->OnFetchFailed(agent.Now(), std::move(part), std::move(reason)));
+  }
+  void OnPersisted(core::Persisted persisted) override {
+    agent.CarryOut(agent.member_->OnPersisted(agent.Now(), std::move(persisted)));
+  }
 
   std::vector<RankProcess> Ranks() override { return agent.RankProcesses(); }
   std::set<std::string> Machines() override { return agent.coordinator_->machines(); }
@@ -360,26 +371,16 @@ Status Agent::OpenMemory() {
   options.machine = config_.machine;
   options.size = static_cast<uint64_t>(config_.job.spec.checkpoint.memory.size->milli() / 1000);
   options.copies = MemoryCopies(config_);
-  MemoryStore::Handlers handlers;
-  handlers.on_held = [this](core::MemoryPart part) {
-    CarryOut(member_->OnPartHeld(Now(), std::move(part)));
-  };
-  handlers.on_fetch_failed = [this](core::MemoryPart part, std::string reason) {
-    CarryOut(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
-  };
   if (bucket_) {
     const auto machines = static_cast<uint32_t>(config_.job.spec.num_machines);
-    handlers.fetch_stored = [bucket = *bucket_, machines](const core::MemoryPart& part,
-                                                          const std::string& folder,
-                                                          uint64_t limit) {
+    options.fetch_stored = [bucket = *bucket_, machines](const core::MemoryPart& part,
+                                                         const std::string& folder,
+                                                         uint64_t limit) {
       return bucket.FetchPart(part, machines, folder, limit);
     };
   }
-  handlers.on_persisted = [this](core::Persisted persisted) {
-    CarryOut(member_->OnPersisted(Now(), std::move(persisted)));
-  };
   Result<std::unique_ptr<MemoryStore>> memory =
-      MemoryStore::Create(loop_.get(), &*client_tls_, std::move(options), std::move(handlers));
+      MemoryStore::Create(loop_.get(), &*client_tls_, std::move(options), events_.get());
   if (!memory.ok()) return memory.error();
   memory_ = std::move(*memory);
   return {};

@@ -43,9 +43,8 @@ Status Move(const std::string& from, const std::string& to) {
 }  // namespace
 
 Result<std::unique_ptr<MemoryStore>> MemoryStore::Create(EventLoop* loop, const TlsPskContext* tls,
-                                                         Options options, Handlers handlers) {
-  std::unique_ptr<MemoryStore> store(
-      new MemoryStore(loop, tls, std::move(options), std::move(handlers)));
+                                                         Options options, Owner* owner) {
+  std::unique_ptr<MemoryStore> store(new MemoryStore(loop, tls, std::move(options), owner));
   for (auto* worker : {&store->files_, &store->hasher_, &store->volume_}) {
     Result<std::unique_ptr<FileWorker>> made = FileWorker::Create(loop);
     if (!made.ok()) return made.error();
@@ -55,12 +54,11 @@ Result<std::unique_ptr<MemoryStore>> MemoryStore::Create(EventLoop* loop, const 
   return store;
 }
 
-MemoryStore::MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options,
-                         Handlers handlers)
+MemoryStore::MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options, Owner* owner)
     : loop_(loop),
       tls_(tls),
       options_(std::move(options)),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       folder_(options_.run_dir + "/memory"),
       writing_(options_.run_dir + "/local/checkpoints") {}
 
@@ -153,7 +151,7 @@ void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
   sizes_[part] = taken.mapped().size;
   held_[part] = std::nullopt;
   hashing_.insert(part);
-  handlers_.on_held(part);
+  owner_->OnPartHeld(part);
   done(path);
   hasher_->Run([path] { return HashPart(path); },
                lifetime_.Guard(
@@ -186,7 +184,7 @@ void MemoryStore::Fetch(const core::Fetch& fetch) {
   if (sizes_.contains(part) || fetches_.contains(part) || fetching_stored_.contains(part)) return;
   if (fetch.address.empty()) return FetchStored(part);
   Result<Endpoint> endpoint = ParseEndpoint(fetch.address);
-  if (!endpoint.ok()) return handlers_.on_fetch_failed(part, endpoint.error().message);
+  if (!endpoint.ok()) return owner_->OnFetchFailed(part, endpoint.error().message);
   PartFetch::Handlers handlers;
   handlers.room = [this, part](uint64_t size) {
     std::string full = Room(size, 1);
@@ -202,14 +200,14 @@ void MemoryStore::Fetch(const core::Fetch& fetch) {
 
 // No rank runs meanwhile, so nothing else takes the room.
 void MemoryStore::FetchStored(const MemoryPart& part) {
-  if (!handlers_.fetch_stored) {
-    return handlers_.on_fetch_failed(part, "this agent has no object store");
+  if (!options_.fetch_stored) {
+    return owner_->OnFetchFailed(part, "this agent has no object store");
   }
   fetching_stored_.insert(part);
   const uint64_t has = used();
   const uint64_t room = options_.size - std::min(has, options_.size);
   volume_->Run(
-      [fetch = handlers_.fetch_stored, part, path = PathOf(part), room]() -> Result<Manifest> {
+      [fetch = options_.fetch_stored, part, path = PathOf(part), room]() -> Result<Manifest> {
         std::error_code code;
         fs::create_directories(fs::path(path).parent_path(), code);
         if (code) return Error::Unavailable("making folders for " + path + ": " + code.message());
@@ -230,11 +228,11 @@ void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
   fetches_.erase(part);
   if (manifest.ok()) {
     held_[part] = std::move(*manifest);
-    return handlers_.on_held(part);
+    return owner_->OnPartHeld(part);
   }
   sizes_.erase(part);
   Remove(PathOf(part));
-  handlers_.on_fetch_failed(part, manifest.error().message);
+  owner_->OnFetchFailed(part, manifest.error().message);
 }
 
 void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
@@ -255,7 +253,7 @@ void MemoryStore::Persist(const core::Persist& persist, WriteParts write) {
   // Asked again around a reconnect, it is answered once.
   if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
   auto answer = [this, persist](std::string error) {
-    handlers_.on_persisted({persist.id, std::move(error), persist.to, persist.machines});
+    owner_->OnPersisted({persist.id, std::move(error), persist.to, persist.machines});
   };
   std::map<uint32_t, std::string> folders;
   for (const auto& [part, manifest] : held_) {

@@ -37,20 +37,24 @@ class MemoryStore {
     uint32_t machine = 0;
     uint64_t size = 0;    // bytes that all parts may have
     uint64_t copies = 0;  // of each part, on other machines
-  };
-  struct Handlers {
-    std::function<void(core::MemoryPart)> on_held;
-    std::function<void(core::MemoryPart, std::string reason)> on_fetch_failed;
-    std::function<void(core::Persisted)> on_persisted;
     // Makes a folder what `part` is in the object store, of at most `limit` bytes. On a thread of
     // the store's own. Empty: there is no object store.
     std::function<Status(const core::MemoryPart& part, const std::string& folder, uint64_t limit)>
         fetch_stored = {};
   };
+  class Owner {
+   public:
+    virtual void OnPartHeld(core::MemoryPart part) = 0;
+    virtual void OnFetchFailed(core::MemoryPart part, std::string reason) = 0;
+    virtual void OnPersisted(core::Persisted persisted) = 0;
 
-  // `tls` is a client's context and outlives the store.
+   protected:
+    ~Owner() = default;
+  };
+
+  // `tls` is a client's context. It and `owner` outlive the store.
   static Result<std::unique_ptr<MemoryStore>> Create(EventLoop* loop, const TlsPskContext* tls,
-                                                     Options options, Handlers handlers);
+                                                     Options options, Owner* owner);
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
 
@@ -59,7 +63,7 @@ class MemoryStore {
   // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
   void StorePart(uint64_t commit, const std::string& name,
                  const std::function<void(std::string)>& done);
-  // What came of it: on_held, and `done` gets the part's path, or why it could not be kept.
+  // What came of it: OnPartHeld, and `done` gets the part's path, or why it could not be kept.
   void Grant(uint64_t commit, const core::MemoryPart& part,
              const std::function<void(Result<std::string>)>& done);
   void Refuse(uint64_t commit);
@@ -81,7 +85,7 @@ class MemoryStore {
     uint64_t era = 0;  // BeginGeneration's
   };
 
-  MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options, Handlers handlers);
+  MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options, Owner* owner);
   std::string PathOf(const core::MemoryPart& part) const;
   std::string TakenPath(uint64_t commit) const;
   uint64_t used() const;
@@ -94,7 +98,7 @@ class MemoryStore {
   EventLoop* loop_;
   const TlsPskContext* tls_;
   Options options_;
-  Handlers handlers_;
+  Owner* owner_;
   std::string folder_;
   std::string writing_;
   std::unique_ptr<FileWorker> files_;   // what processes wait for

@@ -14,33 +14,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class MemoryStoreTest : public LoopTest {
+class MemoryStoreTest : public LoopTest, protected MemoryStore::Owner {
  protected:
   MemoryStoreTest() : tls_(std::move(*TlsPskContext::Client({}, "job"))) {
     std::string pattern = testing::TempDir() + "/store-XXXXXX";
     root_ = mkdtemp(pattern.data());
-    MemoryStore::Handlers handlers;
-    handlers.on_held = [this](core::MemoryPart part) { held_.push_back(std::move(part)); };
-    handlers.on_fetch_failed = [this](const core::MemoryPart&, const std::string& why) {
-      failed_ = why;
-    };
-    handlers.fetch_stored = [this](const core::MemoryPart&, const std::string& folder,
-                                   uint64_t limit) -> Status {
+    MemoryStore::Options options{.run_dir = root_, .machine = 0, .size = 1 << 20};
+    options.fetch_stored = [this](const core::MemoryPart&, const std::string& folder,
+                                  uint64_t limit) -> Status {
       limit_ = limit;
       if (stored_.empty()) return Error::Unavailable("the store is down");
       fs::create_directory(folder);
       std::ofstream(folder + "/model") << stored_;
       return {};
     };
-    handlers.on_persisted = [this](core::Persisted persisted) {
-      persisted_.push_back(std::move(persisted));
-    };
-    store_ = std::move(*MemoryStore::Create(
-        loop(), &tls_, {.run_dir = root_, .machine = 0, .size = 1 << 20}, std::move(handlers)));
+    store_ = std::move(*MemoryStore::Create(loop(), &tls_, std::move(options), this));
   }
   ~MemoryStoreTest() override {
     store_.reset();
     fs::remove_all(root_);
+  }
+
+  void OnPartHeld(core::MemoryPart part) override { held_.push_back(std::move(part)); }
+  void OnFetchFailed(core::MemoryPart /*part*/, std::string reason) override {
+    failed_ = std::move(reason);
+  }
+  void OnPersisted(core::Persisted persisted) override {
+    persisted_.push_back(std::move(persisted));
   }
 
   // A process writes a folder that it is going to commit.
