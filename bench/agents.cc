@@ -48,7 +48,7 @@ T Must(Result<T> result) {
   std::_Exit(1);
 }
 
-class Gang {
+class Gang final : public CoordinatorHost::Owner {
  public:
   Gang(EventLoop* loop, const core::AgentConfig& machine0)
       : loop_(loop),
@@ -58,16 +58,10 @@ class Gang {
         next_step_(loop, [this] { Step(); }) {
     members_[0] = std::make_unique<BenchMember>(
         loop, agent::ForMember(machine0),
-        [&](agent::GangPort::Handlers own) {
-          auto host = std::make_unique<CoordinatorHost>(
-              loop, agent::ForCoordinator(machine0), machine0.advertise, std::nullopt, nullptr,
-              std::move(own),
-              CoordinatorHost::Handlers{.on_exit = {},
-                                        .on_change =
-                                            [this] {
-                                              if (status_) status_->Notify();
-                                            }},
-              [](const std::string&) {});
+        [&](agent::GangPort::Owner* own) {
+          auto host = std::make_unique<CoordinatorHost>(loop, agent::ForCoordinator(machine0),
+                                                        machine0.advertise, std::nullopt, nullptr,
+                                                        own, this, [](const std::string&) {});
           host_ = host.get();
           return host;
         },
@@ -105,6 +99,12 @@ class Gang {
   void End(uint32_t machine) { members_.erase(machine); }
 
  private:
+  void OnCoordinatorExit(const core::ExitCoordinator& /*exit*/) override {}
+  void OnGangChange() override {
+    if (status_) status_->Notify();
+  }
+  Status OnPrepare(uint32_t /*port*/) override { return {}; }
+
   void Step() {
     next_step_.WakeAt(BootTime() + kStep);
     if (host_->coordinator().phase() == core::CoordinatorPhase::kRunning) {

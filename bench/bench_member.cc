@@ -8,32 +8,26 @@ namespace lockstep::bench {
 BenchMember::Open OnWire(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
                          const core::MemberConfig& config) {
   return [loop, tls, coordinator, machines = config.machines,
-          seed = config.machine](agent::GangPort::Handlers handlers) {
-    return std::make_unique<agent::WirePort>(loop, tls, coordinator, machines, std::move(handlers),
-                                             seed);
+          seed = config.machine](agent::GangPort::Owner* owner) {
+    return std::make_unique<agent::WirePort>(loop, tls, coordinator, machines, owner, seed);
   };
 }
 
 BenchMember::BenchMember(EventLoop* loop, core::MemberConfig config, const Open& open,
                          Handlers handlers)
-    : loop_(loop),
-      handlers_(std::move(handlers)),
-      member_(std::move(config)),
-      port_(open(
-          {.on_open =
-               [this] {
-                 const Time now = BootTime();
-                 Do(member_.OnConnected(now));
-                 if (handlers_.on_hello) handlers_.on_hello(now);
-               },
-           .on_message = [this](const core::Message& message) { OnMessage(message); },
-           .on_close = [this](const std::string&) { Do(member_.OnDisconnected(BootTime())); }})) {
+    : loop_(loop), handlers_(std::move(handlers)), member_(std::move(config)), port_(open(this)) {
   port_->Start();
 }
 
 BenchMember::~BenchMember() { loop_->CancelTimer(timer_); }
 
-void BenchMember::OnMessage(const core::Message& message) {
+void BenchMember::OnGangOpen() {
+  const Time now = BootTime();
+  Do(member_.OnConnected(now));
+  if (handlers_.on_hello) handlers_.on_hello(now);
+}
+
+void BenchMember::OnGangMessage(const core::Message& message) {
   const Time now = BootTime();
   if (const auto* ping = std::get_if<core::Ping>(&message); ping && handlers_.on_ping) {
     handlers_.on_ping(now, *ping);

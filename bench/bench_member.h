@@ -15,7 +15,7 @@
 
 namespace lockstep::bench {
 
-class BenchMember {
+class BenchMember final : private agent::GangPort::Owner {
  public:
   struct Handlers {
     std::function<void(Time)> on_hello;                    // HELLO is on its way
@@ -25,7 +25,7 @@ class BenchMember {
     std::function<void(const core::DeliverFence&)> on_fence = {};
   };
 
-  using Open = std::function<std::unique_ptr<agent::GangPort>(agent::GangPort::Handlers)>;
+  using Open = std::function<std::unique_ptr<agent::GangPort>(agent::GangPort::Owner*)>;
 
   BenchMember(EventLoop* loop, core::MemberConfig config, const Open& open, Handlers handlers);
   ~BenchMember();
@@ -40,7 +40,11 @@ class BenchMember {
   const core::Member& member() const { return member_; }
 
  private:
-  void OnMessage(const core::Message& message);
+  void OnGangOpen() override;
+  void OnGangMessage(const core::Message& message) override;
+  void OnGangClose(const std::string& /*reason*/) override {
+    Do(member_.OnDisconnected(BootTime()));
+  }
   void Do(const core::MemberActions& actions);
   void Do(const core::MemberAction& action);
   void ArmTimer();

@@ -16,6 +16,27 @@ Key BenchKey() {
   return key;
 }
 
+// Says once when its gang's generation was announced and when it ran.
+struct Announcer final : CoordinatorHost::Owner {
+  explicit Announcer(const Line& to) : line(to) {}
+
+  void OnCoordinatorExit(const core::ExitCoordinator& /*exit*/) override {
+    Fail("lockstep-bench: it left");
+  }
+  void OnGangChange() override {
+    const core::Coordinator& coordinator = gang->coordinator();
+    if (told || coordinator.phase() != core::CoordinatorPhase::kRunning) return;
+    told = true;
+    const core::GenerationRecord& record = coordinator.history().back();
+    line.Say({{"announced", record.announced->count()}, {"spawned", record.spawned->count()}});
+  }
+  Status OnPrepare(uint32_t /*port*/) override { return {}; }
+
+  const Line& line;
+  CoordinatorHost* gang = nullptr;
+  bool told = false;
+};
+
 void CoordinatorRole(const Line& line, uint32_t members, uint32_t processes) {
   auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Server(BenchKey(), kJobUid);
@@ -25,20 +46,10 @@ void CoordinatorRole(const Line& line, uint32_t members, uint32_t processes) {
   config.job_uid = kJobUid;
   config.machines = members;
   config.processes = processes;
-  bool told = false;
-  CoordinatorHost* gang = nullptr;
-  CoordinatorHost::Handlers handlers;
-  handlers.on_exit = [](const core::ExitCoordinator&) { Fail("lockstep-bench: it left"); };
-  handlers.on_change = [&] {
-    const core::Coordinator& coordinator = gang->coordinator();
-    if (told || coordinator.phase() != core::CoordinatorPhase::kRunning) return;
-    told = true;
-    const core::GenerationRecord& record = coordinator.history().back();
-    line.Say({{"announced", record.announced->count()}, {"spawned", record.spawned->count()}});
-  };
-  CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, {}, handlers,
+  Announcer announcer(line);
+  CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, nullptr, &announcer,
                        [](const std::string&) {});
-  gang = &host;
+  announcer.gang = &host;
 
   auto listener = GangListener::Listen(
       loop->get(), *MakeEndpoint("127.0.0.1", 0), &*tls, {},

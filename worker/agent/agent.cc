@@ -22,13 +22,35 @@
 namespace lockstep::agent {
 
 // What the agent's parts report and ask; each is passed to the member or to another part.
-struct Agent::Events final : LocalRanks::Owner,
+struct Agent::Events final : GangPort::Owner,
+                             CoordinatorHost::Owner,
+                             LocalRanks::Owner,
                              MemoryStore::Owner,
                              WorldWatch::Owner,
                              RejoinDesk::Owner,
                              RunDesk::Owner,
                              CommitDesk::Owner {
   explicit Events(Agent* owner) : agent(*owner) {}
+
+  void OnGangOpen() override { agent.CarryOut(agent.member_->OnConnected(agent.Now())); }
+  void OnGangMessage(const core::Message& message) override {
+    agent.CarryOut(agent.member_->OnMessage(agent.Now(), message));
+  }
+  void OnGangClose(const std::string& reason) override {
+    if (agent.member_->connected()) agent.Log("the line to machine 0 ended: " + reason);
+    agent.CarryOut(agent.member_->OnDisconnected(agent.Now()));
+  }
+
+  void OnCoordinatorExit(const core::ExitCoordinator& exit) override {
+    agent.OnCoordinatorExit(exit);
+  }
+  void OnGangChange() override {
+    if (agent.status_) agent.status_->Notify();
+    agent.departure_->Check();
+  }
+  Status OnPrepare(uint32_t port) override {
+    return agent.horovod_ ? agent.horovod_->Begin(port) : Status();
+  }
 
   void OnSpawned(core::Generation g, bool warm) override {
     agent.CarryOut(agent.member_->OnSpawned(agent.Now(), g, warm));
@@ -324,32 +346,16 @@ Status Agent::OpenGang() {
   server_tls_.emplace(std::move(*server));
   client_tls_.emplace(std::move(*client));
 
-  GangPort::Handlers member;
-  member.on_open = [this] { CarryOut(member_->OnConnected(Now())); };
-  member.on_message = [this](const core::Message& message) {
-    CarryOut(member_->OnMessage(Now(), message));
-  };
-  member.on_close = [this](const std::string& reason) {
-    if (member_->connected()) Log("the line to machine 0 ended: " + reason);
-    CarryOut(member_->OnDisconnected(Now()));
-  };
   if (config_.machine == 0) {
-    CoordinatorHost::Handlers handlers;
-    handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
-    handlers.on_change = [this] {
-      if (status_) status_->Notify();
-      departure_->Check();
-    };
     if (config_.job.spec.framework == core::Framework::kHorovod) {
       const core::Spec& spec = config_.job.spec;
       horovod_ = std::make_unique<HorovodStore>(loop_.get(), config_.advertise,
                                                 static_cast<uint32_t>(spec.num_machines),
                                                 static_cast<uint32_t>(spec.processes_per_machine));
-      handlers.on_prepare = [this](uint32_t port) { return horovod_->Begin(port); };
     }
     auto host = std::make_unique<CoordinatorHost>(
         loop_.get(), ForCoordinator(config_), config_.advertise, StorageOfCommits(), files_.get(),
-        std::move(member), std::move(handlers), logs_->Logger());
+        events_.get(), events_.get(), logs_->Logger());
     coordinator_ = host.get();
     gang_ = std::move(host);
     world_ = std::make_unique<WorldWatch>(loop_.get(), &config_.job.spec, events_.get());
@@ -358,7 +364,7 @@ Status Agent::OpenGang() {
     if (!endpoint.ok()) return endpoint.error();
     gang_ = std::make_unique<WirePort>(loop_.get(), &*client_tls_, *endpoint,
                                        static_cast<uint32_t>(config_.job.spec.num_machines),
-                                       std::move(member), std::random_device()());
+                                       events_.get(), std::random_device()());
   }
   gang_->Start();
   return {};

@@ -13,8 +13,7 @@ using core::ConnectionId;
 
 CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config,
                                  std::string master_address, std::optional<Storage> storage,
-                                 FileWorker* files, GangPort::Handlers own, Handlers handlers,
-                                 LogFn log)
+                                 FileWorker* files, GangPort::Owner* own, Owner* owner, LogFn log)
     : loop_(loop),
       born_(BootTime()),
       coordinator_(std::move(config), born_),
@@ -22,8 +21,8 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
       master_address_(std::move(master_address)),
       storage_(std::move(storage)),
       files_(files),
-      own_(std::move(own)),
-      handlers_(std::move(handlers)),
+      own_(own),
+      owner_(owner),
       log_(std::move(log)),
       // Two jobs that start on one machine at one moment begin to look in different places.
       port_seed_(std::hash<std::string>()(coordinator_.config().job_uid) +
@@ -80,8 +79,9 @@ struct CoordinatorHost::ActionVisitor {
   void operator()(core::SendTo& send) const {
     host.metrics_.OnSaid(send.message);
     if (send.connection == kLocal) {
-      host.loop_->Post(host.lifetime_.Guard(
-          [&host = host, message = std::move(send.message)] { host.own_.on_message(message); }));
+      host.loop_->Post(host.lifetime_.Guard([&host = host, message = std::move(send.message)] {
+        host.own_->OnGangMessage(message);
+      }));
     } else if (auto it = host.members_.find(send.connection); it != host.members_.end()) {
       it->second->Send(core::Encode(send.message));
     }
@@ -95,7 +95,7 @@ struct CoordinatorHost::ActionVisitor {
   }
   void operator()(const core::FindPorts& ports) const { host.FindPorts(ports); }
   void operator()(const core::FinishPersisting& finish) const { host.FinishPersisting(finish); }
-  void operator()(const core::ExitCoordinator& exit) const { host.handlers_.on_exit(exit); }
+  void operator()(const core::ExitCoordinator& exit) const { host.owner_->OnCoordinatorExit(exit); }
   void operator()(const core::CoordinatorLog& log) const { host.log_(log.line); }
 };
 
@@ -103,7 +103,7 @@ void CoordinatorHost::CarryOut(core::CoordinatorActions actions) {
   for (core::CoordinatorAction& action : actions) std::visit(ActionVisitor{*this}, action);
   timer_.WakeAt(coordinator_.NextWake());
   metrics_.OnChange();
-  handlers_.on_change();
+  owner_->OnGangChange();
 }
 
 void CoordinatorHost::FinishPersisting(const core::FinishPersisting& finish) {
@@ -121,7 +121,7 @@ void CoordinatorHost::Prepare(core::Generation generation) {
   prepared.master_address = master_address_;
   Result<uint32_t> port = FindFreePort(port_seed_);
   if (port.ok()) port_seed_ = *port + 1;
-  const Status served = port.ok() && handlers_.on_prepare ? handlers_.on_prepare(*port) : Status();
+  const Status served = port.ok() ? owner_->OnPrepare(*port) : Status();
   if (port.ok() && served.ok()) {
     prepared.port = *port;
   } else {

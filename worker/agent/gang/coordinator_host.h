@@ -31,13 +31,17 @@ namespace lockstep::agent {
 
 class CoordinatorHost : public GangPort {
  public:
-  struct Handlers {
-    std::function<void(const core::ExitCoordinator&)> on_exit;
+  class Owner {
+   public:
+    virtual void OnCoordinatorExit(const core::ExitCoordinator& exit) = 0;
     // Something that /status shows may have changed.
-    std::function<void()> on_change;
+    virtual void OnGangChange() = 0;
     // A generation whose ranks are told this port is about to be announced. An error: it can't be,
-    // and is tried again with another port. May be empty.
-    std::function<Status(uint32_t port)> on_prepare = {};
+    // and is tried again with another port.
+    virtual Status OnPrepare(uint32_t port) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
   // Where commits outlive the machines. `begin` and `finish` block, on the FileWorker.
@@ -49,17 +53,17 @@ class CoordinatorHost : public GangPort {
     std::function<void(core::Generation)> on_commit = {};
   };
 
-  // `storage`: nullopt when commits are kept nowhere but in memory. `files` outlives the host.
-  // `own` is machine 0's own member, which finds the port always open.
+  // `storage`: nullopt when commits are kept nowhere but in memory. `files` and both owners outlive
+  // the host. `own` is machine 0's own member, which finds the port always open.
   CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config, std::string master_address,
-                  std::optional<Storage> storage, FileWorker* files, GangPort::Handlers own,
-                  Handlers handlers, LogFn log);
+                  std::optional<Storage> storage, FileWorker* files, GangPort::Owner* own,
+                  Owner* owner, LogFn log);
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;
 
   // A member on the wire.
   void Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer);
-  void Start() override { own_.on_open(); }
+  void Start() override { own_->OnGangOpen(); }
   void Send(const core::Message& message) override;
   void Reconnect(const std::string& /*reason*/) override {}
   void OnWorldDoubt(std::string doubt) { coordinator_.OnWorldDoubt(std::move(doubt)); }
@@ -92,8 +96,8 @@ class CoordinatorHost : public GangPort {
   std::string master_address_;
   std::optional<Storage> storage_;
   FileWorker* files_;
-  GangPort::Handlers own_;
-  Handlers handlers_;
+  GangPort::Owner* own_;
+  Owner* owner_;
   LogFn log_;
   std::map<core::ConnectionId, std::unique_ptr<FrameConnection>> members_;
   std::set<std::string> machines_;

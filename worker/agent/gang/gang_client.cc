@@ -6,11 +6,11 @@
 namespace lockstep::agent {
 
 GangClient::GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
-                       uint32_t machines, Handlers handlers, uint64_t seed, Dial dial)
+                       uint32_t machines, Owner* owner, uint64_t seed, Dial dial)
     : loop_(loop),
       tls_(tls),
       endpoint_(endpoint),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       random_(seed),
       delay_(kFirstRetry, LastRetry(machines)),
       dial_(std::move(dial)),
@@ -52,10 +52,10 @@ void GangClient::OnDialOpen(const Connection* dialed) {
                       [this](std::string_view body) {
                         // Only a peer that answers has earned a quick retry.
                         delay_.Reset();
-                        if (handlers_.on_message) handlers_.on_message(body);
+                        owner_->OnMessage(body);
                       },
                   .on_close = [this](const std::string& reason) { OnClose(reason); }});
-  if (handlers_.on_open) handlers_.on_open();
+  owner_->OnOpen();
 }
 
 void GangClient::OnDialEnd(const Connection* dialed, const std::string& reason) {
@@ -66,7 +66,7 @@ void GangClient::OnDialEnd(const Connection* dialed, const std::string& reason) 
 void GangClient::OnClose(const std::string& reason) {
   frames_.reset();
   retry_.WakeAt(BootTime() + NextDelay());
-  if (handlers_.on_close) handlers_.on_close(reason);
+  owner_->OnClose(reason);
 }
 
 void GangClient::Reconnect(const std::string& reason) {

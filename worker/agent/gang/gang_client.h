@@ -7,10 +7,9 @@
 // packets: one that began towards a dead machine never reaches the machine that came in its place,
 // and one that begins now does. The older ones wait on, up to 5 s, for peers that are slow or far.
 //
-//   GangClient client(loop, &tls, endpoint, machines,
-//                     {.on_open = ..., .on_message = ..., .on_close = ...}, seed);
+//   GangClient client(loop, &tls, endpoint, machines, owner, seed);
 //   client.Start();
-//   client.Send(Encode(hello));            // in on_open, and after it
+//   client.Send(Encode(hello));            // in OnOpen, and after it
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
 
@@ -36,11 +35,15 @@ namespace lockstep::agent {
 
 class GangClient {
  public:
-  struct Handlers {
-    std::function<void()> on_open;
-    std::function<void(std::string_view body)> on_message;
+  class Owner {
+   public:
+    virtual void OnOpen() = 0;
+    virtual void OnMessage(std::string_view body) = 0;
     // An open line ended, or an attempt failed; the next try is already arranged.
-    std::function<void(const std::string& reason)> on_close;
+    virtual void OnClose(const std::string& reason) = 0;
+
+   protected:
+    ~Owner() = default;
   };
   // A socket whose connect() is under way, as ConnectTcp gives it.
   using Dial = std::function<Result<UniqueFd>(const Endpoint&)>;
@@ -55,10 +58,10 @@ class GangClient {
   // The kernel's own second packet to where the first one went follows after a second.
   static constexpr Duration kDialBeside = milliseconds(500);
 
-  // `tls` is a client's context and outlives this; `machines` are the gang's; `seed` is for the
-  // jitter.
+  // `tls` is a client's context. It and `owner` outlive this; `machines` are the gang's; `seed` is
+  // for the jitter.
   GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, uint32_t machines,
-             Handlers handlers, uint64_t seed, Dial dial = ConnectTcp);
+             Owner* owner, uint64_t seed, Dial dial = ConnectTcp);
   GangClient(const GangClient&) = delete;
   GangClient& operator=(const GangClient&) = delete;
 
@@ -67,7 +70,7 @@ class GangClient {
   void Reconnect(const std::string& reason);
 
   bool open() const { return frames_ != nullptr; }
-  // Lost when not open: whoever sends says all of it again in on_open.
+  // Lost when not open: whoever sends says all of it again in OnOpen.
   void Send(std::string_view body);
 
  private:
@@ -81,7 +84,7 @@ class GangClient {
   EventLoop* loop_;
   const TlsPskContext* tls_;
   Endpoint endpoint_;
-  Handlers handlers_;
+  Owner* owner_;
   std::mt19937_64 random_;
   DoublingPause delay_;
   Dial dial_;

@@ -102,16 +102,16 @@ class DeadEnd {
 };
 
 // A client that can be told what to do in its callbacks.
-struct Talker {
+struct Talker final : GangClient::Owner {
   Talker(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
          GangClient::Dial dial = ConnectTcp)
-      : client(loop, tls, endpoint, 2,
-               {.on_open = [this] { client.Send("hello"); },
-                .on_message = [this](std::string_view body) { heard.emplace_back(body); },
-                .on_close = [this](const std::string& reason) { ends.push_back(reason); }},
-               1, std::move(dial)) {
+      : client(loop, tls, endpoint, 2, this, 1, std::move(dial)) {
     client.Start();
   }
+  void OnOpen() override { client.Send("hello"); }
+  void OnMessage(std::string_view body) override { heard.emplace_back(body); }
+  void OnClose(const std::string& reason) override { ends.push_back(reason); }
+
   std::vector<std::string> heard;
   std::vector<std::string> ends;
   GangClient client;
@@ -353,18 +353,26 @@ TEST_F(GangConnectionTest, ADialThatWaitsIsKeptBesideTheNextOnes) {
   EXPECT_TRUE(talker.ends.empty());
 }
 
-TEST_F(GangConnectionTest, AMemberSpeaksAgainAfterWhatCannotBeRead) {
-  Listen();  // which answers with what is no message
+// A member that says HELLO whenever it may.
+struct SmallMember final : GangPort::Owner {
+  void OnGangOpen() override { port->Send(core::Hello{}); }
+  void OnGangMessage(const core::Message& /*message*/) override {
+    ADD_FAILURE() << "that was no message";
+  }
+  void OnGangClose(const std::string& reason) override { ends.push_back(reason); }
+
   std::vector<std::string> ends;
   std::unique_ptr<WirePort> port;
-  const GangPort::Handlers handlers{
-      .on_open = [&] { port->Send(core::Hello{}); },
-      .on_message = [](const core::Message&) { ADD_FAILURE() << "that was no message"; },
-      .on_close = [&](const std::string& reason) { ends.push_back(reason); }};
-  port = std::make_unique<WirePort>(loop(), &client_tls_, listener_->endpoint(), 2, handlers, 1);
-  port->Start();
-  ASSERT_TRUE(RunUntil([&] { return ends.size() == 2; }));
-  EXPECT_TRUE(ends[0].starts_with("machine 0 sent what cannot be read")) << ends[0];
+};
+
+TEST_F(GangConnectionTest, AMemberSpeaksAgainAfterWhatCannotBeRead) {
+  Listen();  // which answers with what is no message
+  SmallMember member;
+  member.port =
+      std::make_unique<WirePort>(loop(), &client_tls_, listener_->endpoint(), 2, &member, 1);
+  member.port->Start();
+  ASSERT_TRUE(RunUntil([&] { return member.ends.size() == 2; }));
+  EXPECT_TRUE(member.ends[0].starts_with("machine 0 sent what cannot be read")) << member.ends[0];
   EXPECT_TRUE(core::Decode(heard_[1]).ok());
 }
 
