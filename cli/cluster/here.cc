@@ -9,7 +9,7 @@
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/show.h"
 #include "cli/cluster/why_text.h"
-#include "cli/run/run_desk.h"
+#include "cli/run/run_server.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/limited_text.h"

@@ -1,5 +1,5 @@
 // What the `lockstep run`s of this user on this computer tell about themselves
-// (cli/run/run_desk.h).
+// (cli/run/run_server.h).
 #ifndef LOCKSTEP_CLI_CLUSTER_HERE_H_
 #define LOCKSTEP_CLI_CLUSTER_HERE_H_
 

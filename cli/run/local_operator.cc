@@ -25,8 +25,8 @@
 #include "cli/run/output/screen.h"
 #include "cli/run/output/table.h"
 #include "cli/run/restart.h"
-#include "cli/run/run_desk.h"
 #include "cli/run/run_page.h"
+#include "cli/run/run_server.h"
 #include "cli/run/run_setup.h"
 #include "core/exit_codes.h"
 #include "core/gang/diagnosis/progress.h"
@@ -145,7 +145,7 @@ class LocalOperator {
              {.wall = options.started_wall, .boot = options.started}),
         printer_(options.started, ranks(), core::ProcessesStarted(job.spec)),
         events_(options.tensorboard),
-        desk_(setup_.loop.get(), [this](const Json& question) { return Answer(question); }) {
+        server_(setup_.loop.get(), [this](const Json& question) { return Answer(question); }) {
     for (const int signal : kStopSignals) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -174,7 +174,7 @@ class LocalOperator {
 
   Result<int> Run() {
     // The job runs without it, too.
-    if (const Status opened = desk_.Open(setup_.folder.path()); !opened.ok()) {
+    if (const Status opened = server_.Open(setup_.folder.path()); !opened.ok()) {
       screen_.Event("`lockstep restart` cannot reach this run: " + opened.error().message);
     }
     if (const Status begun = BeginSync(); !begun.ok()) return Abandon(begun.error());
@@ -725,7 +725,7 @@ class LocalOperator {
   core::RateMeter rate_;
   ProgressEvents events_;
   std::vector<AgentEnd> ends_;
-  RunDesk desk_;
+  RunServer server_;
   std::set<std::string> left_out_;  // by the sync, as they were told
   std::string sync_problem_;        // as it was told
   bool apply_failed_ = false;       // the gang is held until the code is in place

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <vector>
 
-#include "cli/run/run_desk.h"
+#include "cli/run/run_server.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "worker/place/run_folder.h"

@@ -14,7 +14,7 @@ from paths import ROOT
 
 FOLDERS = ("base", "core", "worker", "operator", "cli")
 # No code, or declarations, which other tests compile as they are.
-SKETCHES = {"base/fields.h", "base/rules.h", "base/text/enum_names.h", "cli/run/run_desk.h", "worker/agent/logs/console.h",
+SKETCHES = {"base/fields.h", "base/rules.h", "base/text/enum_names.h", "cli/run/run_server.h", "worker/agent/logs/console.h",
             "worker/agent/metrics/families.h", "worker/trainer/cuda/device/gpu.h"}
 # Functions of the reader's own program.
 THEIRS = ("Answer|Begin|Call|Complain|Do|Fail|Flush|HoldGang|Listen|Log|NoSpares|Poll|Refuse|Replace|Say|Send|Show|Take|"

@@ -27,9 +27,9 @@ struct Agent::Events final : GangPort::Owner,
                              LocalRanks::Owner,
                              MemoryStore::Owner,
                              WorldWatch::Owner,
-                             RejoinDesk::Owner,
-                             RunDesk::Owner,
-                             CommitDesk::Owner {
+                             RejoinRequests::Owner,
+                             RunRequests::Owner,
+                             CommitRequests::Owner {
   explicit Events(Agent* owner) : agent(*owner) {}
 
   void OnGangOpen() override { agent.CarryOut(agent.member_->OnConnected(agent.Now())); }
@@ -224,7 +224,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   logs_ = std::move(*logs);
   if (!found.ok()) Log("binds to cores only: " + found.error().message);
 
-  evidence_ = std::make_unique<EvidenceDesk>(loop_.get(), &config_, logs_->Logger());
+  evidence_ = std::make_unique<EvidenceCollector>(loop_.get(), &config_, logs_->Logger());
   std::string socket_path = config_.run_dir + "/agent.sock";
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
                                         &config_, std::move(machine), socket_path, events_.get(),

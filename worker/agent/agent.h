@@ -26,7 +26,7 @@
 #include "core/gang/status/status_api.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/departure.h"
-#include "worker/agent/evidence/evidence_desk.h"
+#include "worker/agent/evidence/evidence_collector.h"
 #include "worker/agent/files/file_worker.h"
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_listener.h"
@@ -42,10 +42,10 @@
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/processes/live_table.h"
-#include "worker/agent/rank_socket/commit_desk.h"
+#include "worker/agent/rank_socket/commit_requests.h"
 #include "worker/agent/rank_socket/rank_socket.h"
-#include "worker/agent/rank_socket/rejoin_desk.h"
-#include "worker/agent/rank_socket/run_desk.h"
+#include "worker/agent/rank_socket/rejoin_requests.h"
+#include "worker/agent/rank_socket/run_requests.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/rank_metrics.h"
 #include "worker/agent/ranks/usage_reporter.h"
@@ -120,7 +120,7 @@ class Agent {
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
   std::unique_ptr<LocalRanks> ranks_;
-  std::unique_ptr<EvidenceDesk> evidence_;
+  std::unique_ptr<EvidenceCollector> evidence_;
   std::unique_ptr<Measurer> measurer_;
   std::unique_ptr<Guard> guard_;
   std::optional<TlsPskContext> server_tls_;
@@ -141,9 +141,9 @@ class Agent {
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
   std::unique_ptr<RankSocket> progress_;
-  std::optional<RejoinDesk> rejoin_;
-  std::optional<RunDesk> runs_;
-  std::optional<CommitDesk> commits_;
+  std::optional<RejoinRequests> rejoin_;
+  std::optional<RunRequests> runs_;
+  std::optional<CommitRequests> commits_;
   std::string resume_;  // the folder that this generation resumes from; "": none
   uint64_t member_version_ = 1;
   std::optional<WakeTimer> timer_;  // the member's

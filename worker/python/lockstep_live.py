@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 import lockstep
 import torch
 import torch.distributed as dist
-from lockstep_rejoin import Connections, Desk, Ended, Slots, apply
+from lockstep_rejoin import Connections, Ended, RejoinClient, Slots, apply
 from torch.nn.parallel import DistributedDataParallel
 
 __all__ = ["Live"]
@@ -114,12 +114,12 @@ class Live:
         self._resume: Optional[_Place] = None  # where a newcomer's data begins
         self._own: Optional[Slots] = None
         self._connections = Connections()
-        self._desk: Optional[Desk] = None
+        self._client: Optional[RejoinClient] = None
         if os.environ.get("LOCKSTEP_SOCKET") and lockstep.generation():
             # Otherwise NCCL's watchdog ends a process whose group is aborted.
             os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
             self._own = self._open_own()
-            self._desk = Desk(self._sever)
+            self._client = RejoinClient(self._sever)
         for each in self._optimizers:
             self._watch_optimizer(each)
         try:
@@ -238,9 +238,9 @@ class Live:
                 dist.barrier()
             if not self._undone:
                 break
-        if self._desk is not None:
-            self._desk.close()
-            self._desk = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         dist.destroy_process_group()
 
     # ---- the block ----
@@ -248,7 +248,7 @@ class Live:
     def __enter__(self) -> "Live":
         self._applied = False
         self._save_own(self.step)
-        if self._desk is not None and self._desk.ended.is_set():
+        if self._client is not None and self._client.ended.is_set():
             self._recover()
         self._inside = True
         return self
@@ -267,7 +267,7 @@ class Live:
         self._applied = False
         self._save_own(self.step)
         try:
-            if self._desk is not None and self._desk.ended.is_set():
+            if self._client is not None and self._client.ended.is_set():
                 raise Ended("the generation has ended")
             yield
         except Exception as error:
@@ -287,11 +287,11 @@ class Live:
 
     def _is_loss(self, error: Exception) -> bool:
         """Whether the generation has ended. Waits for the agent's word if it reads like that."""
-        if self._desk is None or self._desk.refused is not None or isinstance(error, _StateLost):
+        if self._client is None or self._client.refused is not None or isinstance(error, _StateLost):
             return False
-        if self._desk.ended.is_set():
+        if self._client.ended.is_set():
             return True
-        return _lost_a_peer(error) and self._desk.ended.wait(_PATIENCE)
+        return _lost_a_peer(error) and self._client.ended.wait(_PATIENCE)
 
     def _watch_optimizer(self, optimizer: Any) -> None:
         if hasattr(optimizer, "register_step_pre_hook"):
@@ -313,7 +313,7 @@ class Live:
         if self._backend == "nccl":
             # The sums of an aborted kernel are garbage, and no error says so.
             torch.cuda.current_stream().synchronize()
-            if self._desk is not None and self._desk.ended.is_set():
+            if self._client is not None and self._client.ended.is_set():
                 raise Ended("the generation has ended")
         self._torn = True
 
@@ -328,7 +328,7 @@ class Live:
     # ---- from one generation to the next ----
 
     def _sever(self) -> None:
-        """Called by the desk's thread."""
+        """Called by the client's thread."""
         abort = getattr(dist.distributed_c10d, "_abort_process_group", None)
         if self._backend == "nccl" and abort is not None and dist.is_initialized():
             with contextlib.suppress(Exception):
@@ -355,13 +355,13 @@ class Live:
         )
 
     def _leave(self) -> None:
-        assert self._desk is not None
+        assert self._client is not None
         if dist.is_initialized():
             dist.destroy_process_group()
         self._drop_ddp()
         for parameter in self.module.parameters():
             parameter.grad = None
-        environment = self._desk.leave()
+        environment = self._client.leave()
         if environment is None:
             print(
                 f"lockstep_live: rank {os.environ['RANK']} has left a generation that none "
@@ -373,7 +373,7 @@ class Live:
             os._exit(_LEFT_ALONE)
         apply(environment)
         self._connections.forget()
-        self._desk.rejoin()
+        self._client.rejoin()
 
     def _enter(self) -> None:
         self._connections.opening()
@@ -397,7 +397,7 @@ class Live:
         address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
         end = time.monotonic() + self._timeout.total_seconds()
         while time.monotonic() < end:
-            if self._desk is not None and self._desk.ended.is_set():
+            if self._client is not None and self._client.ended.is_set():
                 raise Ended("the generation ended before its store was up")
             try:
                 socket.create_connection(address, timeout=1).close()

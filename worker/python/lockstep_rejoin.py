@@ -3,11 +3,11 @@
 lockstep_torch.Live is built on it; docs/reference/protocol.md ("Living on") has the protocol.
 
     connections = Connections()
-    desk = Desk(sever=connections.sever)     # says `rejoin`
+    client = RejoinClient(connections.sever) # says `rejoin`
     ...
-    desk.ended                               # an event: this generation has ended
-    environment = desk.leave()               # of the next generation; None: none follows
-    desk.rejoin()                            # once os.environ is the next generation's
+    client.ended                             # an event: this generation has ended
+    environment = client.leave()             # of the next generation; None: none follows
+    client.rejoin()                          # once os.environ is the next generation's
 
 It needs Python 3.8 and nothing else.
 """
@@ -20,7 +20,7 @@ import struct
 import threading
 from typing import Any, Callable, Dict, Optional, Set
 
-__all__ = ["Connections", "Desk", "Ended", "Slots", "apply"]
+__all__ = ["Connections", "Ended", "RejoinClient", "Slots", "apply"]
 
 
 class Ended(RuntimeError):
@@ -119,7 +119,7 @@ class Connections:
 # ---- the agent ----
 
 
-class Desk:
+class RejoinClient:
     """The connection to the agent on which a process lives on, and the thread that reads it.
 
     The thread hears that the generation has ended while the program waits for a peer. It calls

@@ -34,7 +34,7 @@
 #include "core/gang/coordinator/memory_copies.h"
 #include "core/gang/coordinator/pending_restart.h"
 #include "core/gang/coordinator/port_finder.h"
-#include "core/gang/coordinator/preflight_desk.h"
+#include "core/gang/coordinator/preflight_rounds.h"
 #include "core/gang/coordinator/roster.h"
 #include "core/gang/coordinator/setbacks.h"
 #include "core/gang/coordinator/start_fence.h"
@@ -291,7 +291,7 @@ class Coordinator {
   // Asks new machines for their figures. True: all figures are known, and no machine must be
   // replaced because of them.
   bool PassedPreflight(Time now);
-  PreflightDesk::Attempts Attempts() const;
+  PreflightRounds::Attempts Attempts() const;
   void LogFigures();
 
   void PingAll(Time now);
@@ -352,7 +352,7 @@ class Coordinator {
   LeaseClock lease_;
   StragglerWatch stragglers_;
   HangWatch hangs_;
-  std::optional<PreflightDesk> preflight_;
+  std::optional<PreflightRounds> preflight_;
   KvsExchange fences_;
   Counters counters_;
 

@@ -6,8 +6,8 @@
 
 namespace lockstep::core {
 
-PreflightDesk::Attempts Coordinator::Attempts() const {
-  PreflightDesk::Attempts attempts;
+PreflightRounds::Attempts Coordinator::Attempts() const {
+  PreflightRounds::Attempts attempts;
   for (const Slot& slot : roster_) attempts.push_back(slot.present() ? slot.attempt : 0);
   return attempts;
 }
@@ -19,7 +19,7 @@ void Coordinator::Handle(Time, Slot& slot, const Measured& measured) {
 bool Coordinator::PassedPreflight(Time now) {
   if (!preflight_) return true;
   const bool measured_before = preflight_->measuring();
-  for (PreflightDesk::Ask& ask : preflight_->Step(now, Attempts())) {
+  for (PreflightRounds::Ask& ask : preflight_->Step(now, Attempts())) {
     Send(roster_[ask.machine], std::move(ask.measure));
   }
   if (preflight_->measuring() != measured_before) outbox_.Change();

@@ -45,10 +45,10 @@ TEST(MostTableBytes, IsARanksShareOfThirtyTwoMegabytesWithinLimits) {
 }
 
 TEST(KvsExchange, AnswersEverybodyWithEverythingOnceAllAreIn) {
-  KvsExchange desk(2, 1);
-  desk.Begin(kNow);
-  EXPECT_THAT(*desk.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());
-  const KvsExchange::Answers answers = *desk.OnFence(1, Whole(1, {{"b", "2"}}));
+  KvsExchange exchange(2, 1);
+  exchange.Begin(kNow);
+  EXPECT_THAT(*exchange.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());
+  const KvsExchange::Answers answers = *exchange.OnFence(1, Whole(1, {{"b", "2"}}));
   ASSERT_THAT(answers, SizeIs(2));
   for (uint32_t machine = 0; machine < 2; ++machine) {
     EXPECT_EQ(answers[machine].first, machine);
@@ -56,41 +56,41 @@ TEST(KvsExchange, AnswersEverybodyWithEverythingOnceAllAreIn) {
     EXPECT_THAT(answers[machine].second.entries,
                 UnorderedElementsAre(TableEntry{"a", "1"}, TableEntry{"b", "2"}));
   }
-  EXPECT_THAT(*desk.OnFence(0, Whole(2, {})), IsEmpty());
-  EXPECT_THAT((*desk.OnFence(1, Whole(2, {})))[0].second.entries, IsEmpty());
+  EXPECT_THAT(*exchange.OnFence(0, Whole(2, {})), IsEmpty());
+  EXPECT_THAT((*exchange.OnFence(1, Whole(2, {})))[0].second.entries, IsEmpty());
 }
 
 TEST(KvsExchange, TakesWhatIsSaidAgainForTheSame) {
-  KvsExchange desk(2, 1);
-  desk.Begin(kNow);
-  EXPECT_THAT(*desk.OnFence(0, {kNow, 1, 0, false, {{"a", "1"}}}), IsEmpty());
-  EXPECT_THAT(*desk.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());  // from the beginning
-  EXPECT_THAT(*desk.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());
-  EXPECT_THAT((*desk.OnFence(1, Whole(1, {})))[0].second.entries, SizeIs(1));
-  const KvsExchange::Answers again = *desk.OnFence(0, Whole(1, {{"a", "1"}}));
+  KvsExchange exchange(2, 1);
+  exchange.Begin(kNow);
+  EXPECT_THAT(*exchange.OnFence(0, {kNow, 1, 0, false, {{"a", "1"}}}), IsEmpty());
+  EXPECT_THAT(*exchange.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());  // from the beginning
+  EXPECT_THAT(*exchange.OnFence(0, Whole(1, {{"a", "1"}})), IsEmpty());
+  EXPECT_THAT((*exchange.OnFence(1, Whole(1, {})))[0].second.entries, SizeIs(1));
+  const KvsExchange::Answers again = *exchange.OnFence(0, Whole(1, {{"a", "1"}}));
   ASSERT_THAT(again, SizeIs(1)) << "to the one that asked";
   EXPECT_EQ(again[0].first, 0U);
 }
 
 TEST(KvsExchange, IgnoresWhatIsOfAnotherGeneration) {
-  KvsExchange desk(1, 1);
-  desk.Begin(kNow);
-  EXPECT_THAT(*desk.OnFence(0, {Generation{1, 1}, 1, 0, true, {}}), IsEmpty());
-  EXPECT_THAT(*desk.OnFence(0, Whole(1, {{"old", "1"}})), SizeIs(1));
-  desk.Begin({1, 3});
-  EXPECT_FALSE(desk.OnMore({kNow, 1, 0}));
-  EXPECT_FALSE(desk.OnMore({Generation{1, 3}, 1, 0}));
-  const KvsExchange::Answers fresh = *desk.OnFence(0, {Generation{1, 3}, 1, 0, true, {}});
+  KvsExchange exchange(1, 1);
+  exchange.Begin(kNow);
+  EXPECT_THAT(*exchange.OnFence(0, {Generation{1, 1}, 1, 0, true, {}}), IsEmpty());
+  EXPECT_THAT(*exchange.OnFence(0, Whole(1, {{"old", "1"}})), SizeIs(1));
+  exchange.Begin({1, 3});
+  EXPECT_FALSE(exchange.OnMore({kNow, 1, 0}));
+  EXPECT_FALSE(exchange.OnMore({Generation{1, 3}, 1, 0}));
+  const KvsExchange::Answers fresh = *exchange.OnFence(0, {Generation{1, 3}, 1, 0, true, {}});
   EXPECT_THAT(fresh[0].second.entries, IsEmpty()) << "its table begins empty";
 }
 
 TEST(KvsExchange, RefusesMoreThanAMachineMayPut) {
-  KvsExchange desk(1, 1);
-  desk.Begin(kNow);
+  KvsExchange exchange(1, 1);
+  exchange.Begin(kNow);
   const std::string value(kMaxTableValue, 'v');
   Result<KvsExchange::Answers> last = KvsExchange::Answers{};
   for (uint32_t part = 0; part < 300 && last.ok(); ++part) {
-    last = desk.OnFence(0, {kNow, 1, part, false, {{"k", value}}});
+    last = exchange.OnFence(0, {kNow, 1, part, false, {{"k", value}}});
   }
   EXPECT_FALSE(last.ok());
 }

@@ -14,7 +14,7 @@ from paths import MODULES
 
 sys.path.insert(0, str(MODULES))
 
-from lockstep_rejoin import Connections, Desk, Ended, Slots, apply  # noqa: E402
+from lockstep_rejoin import Connections, Ended, RejoinClient, Slots, apply  # noqa: E402
 
 
 def connected():
@@ -104,23 +104,23 @@ def agent(tmp_path, monkeypatch):
 
 def test_process_leaves_its_generation_at_once_and_goes_on_in_the_next(agent, monkeypatch):
     severed = threading.Event()
-    desk = Desk(severed.set)
+    client = RejoinClient(severed.set)
     agent.accept()
     assert agent.hear() == {"rank": 2, "id": 1, "rejoin": "1-3"}
-    assert not desk.ended.is_set()
+    assert not client.ended.is_set()
     agent.say(id=1, ended="1-3")
     # While the program computes on, for longer than the 5 s in which it must have left.
     assert agent.hear() == {"rank": 2, "id": 2, "left": "1-3"}
-    assert desk.ended.is_set() and severed.is_set()
+    assert client.ended.is_set() and severed.is_set()
     agent.say(id=2, generation="1-4",
               environment={"LOCKSTEP_GENERATION": "1-4", "MASTER_PORT": "7", "GONE": None})
     monkeypatch.setenv("GONE", "1")
     monkeypatch.setenv("MASTER_PORT", "6")
-    apply(desk.leave())
+    apply(client.leave())
     assert os.environ["MASTER_PORT"] == "7" and "GONE" not in os.environ
-    desk.rejoin()
+    client.rejoin()
     assert agent.hear() == {"rank": 2, "id": 3, "rejoin": "1-4"}
-    assert not desk.ended.is_set()
+    assert not client.ended.is_set()
 
 
 def test_connections_that_open_after_left_are_severed_too(agent):
@@ -132,36 +132,36 @@ def test_connections_that_open_after_left_are_severed_too(agent):
         if len(count) > 3:
             again.set()
 
-    desk = Desk(sever)
+    client = RejoinClient(sever)
     agent.accept()
     agent.hear()
     agent.say(id=1, ended="1-3")
     agent.hear()
     agent.say(id=2, environment={})
     assert again.wait(30), "a group may have been in the making"
-    assert desk.leave() == {}
+    assert client.leave() == {}
 
 
 @pytest.mark.parametrize("words", [{"reason": "launchers start all anew"}, {"ended": "1-2"}, ["no object"]])
 def test_process_that_may_not_live_on_is_told_why_and_stays_in_its_group(agent, words):
     severed = threading.Event()
-    desk = Desk(severed.set)
+    client = RejoinClient(severed.set)
     agent.accept()
     agent.hear()
     agent.connection.sendall(json.dumps(words).encode() + b"\n")
-    assert desk.leave() is None
-    assert desk.refused == ("launchers start all anew" if "reason" in words else "the agent closed the connection")
-    assert not severed.is_set() and not desk.ended.is_set()
+    assert client.leave() is None
+    assert client.refused == ("launchers start all anew" if "reason" in words else "the agent closed the connection")
+    assert not severed.is_set() and not client.ended.is_set()
 
 
 def test_agent_that_ends_leaves_no_process_waiting(agent):
-    desk = Desk(lambda: None)
+    client = RejoinClient(lambda: None)
     agent.accept()
     agent.hear()
     agent.say(id=1, ended="1-3")
     agent.hear()
     agent.connection.shutdown(socket.SHUT_RDWR)
-    assert desk.leave() is None
+    assert client.leave() is None
 
 
 def test_slot_holds_the_state_of_its_step_and_of_no_other(tmp_path):

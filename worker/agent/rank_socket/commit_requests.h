@@ -1,8 +1,8 @@
-// CommitDesk: checkpoints that this machine's ranks commit, to the job's volume or to memory. The
-// gang grants or refuses each; the answer goes to whoever asked, and says where the checkpoint is.
-// One thread.
-#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
-#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
+// CommitRequests: requests of this machine's ranks to commit a checkpoint, to the job's volume or
+// to memory. The gang grants or refuses each. The answer goes to the process that asked, and names
+// the checkpoint's path. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_REQUESTS_H_
+#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_REQUESTS_H_
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace lockstep::agent {
 
-class CommitDesk {
+class CommitRequests {
  public:
   using ClientId = uint64_t;
 
@@ -33,7 +33,8 @@ class CommitDesk {
   };
 
   // Of checkpoints on the volume and in memory; null: the job has none there. All outlive this.
-  CommitDesk(const CheckpointVolume* volume, MemoryStore* memory, uint32_t machine, Owner* owner)
+  CommitRequests(const CheckpointVolume* volume, MemoryStore* memory, uint32_t machine,
+                 Owner* owner)
       : volume_(volume), memory_(memory), machine_(machine), owner_(owner) {}
 
   void OnQuestion(ClientId client, const CommitQuestion& question);
@@ -61,4 +62,4 @@ class CommitDesk {
 
 }  // namespace lockstep::agent
 
-#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_DESK_H_
+#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_COMMIT_REQUESTS_H_

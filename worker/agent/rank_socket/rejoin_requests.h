@@ -1,11 +1,10 @@
-// RejoinDesk: this machine's ranks that can take part in the generation after the one that they are
-// in (docs/reference/protocol.md): which asked to hear of its end, which left it and wait for the
-// next. A rank that asks is spared by the member when its generation ends for another's death.
+// RejoinRequests: requests of this machine's ranks to take part in the next generation, too
+// (docs/reference/protocol.md): which asked to hear of this one's end, which left it and wait for
+// the next. The member spares a rank that asked when its generation ends for another rank's death.
 //
-// What it hears of others than this machine's ranks of the generation at hand it refuses. One
-// thread.
-#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
-#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
+// Requests about other generations or other machines' ranks are refused. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_REQUESTS_H_
+#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_REQUESTS_H_
 
 #include <cstdint>
 #include <map>
@@ -17,7 +16,7 @@
 
 namespace lockstep::agent {
 
-class RejoinDesk {
+class RejoinRequests {
  public:
   using ClientId = uint64_t;
 
@@ -35,7 +34,7 @@ class RejoinDesk {
   };
 
   // `owner` outlives this.
-  explicit RejoinDesk(Owner* owner) : owner_(owner) {}
+  explicit RejoinRequests(Owner* owner) : owner_(owner) {}
 
   void BeginGeneration(core::Generation generation);
   // A rank that lived on is one of the generation.
@@ -67,4 +66,4 @@ class RejoinDesk {
 
 }  // namespace lockstep::agent
 
-#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_DESK_H_
+#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_REJOIN_REQUESTS_H_

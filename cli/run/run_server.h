@@ -1,4 +1,4 @@
-// RunDesk: where other commands of the same user ask a `lockstep run` for something: a socket in
+// RunServer: where other commands of the same user ask a `lockstep run` for something: a socket in
 // its folder, which is shut to other users. One line of JSON is asked, one is answered. Bounded:
 // connections, 64 KiB of a question, 2 MiB of an answer, 5 s for a question to come. One thread.
 //
@@ -6,8 +6,8 @@
 //   {"look": {}}  ->  {"document": the TrainingJob with its status, as JSON in a string}
 //   {"log": {"rank": R | "machine": M, "lines": N}}  ->
 //       {"processes": P, "skipped": lines that are not shown, "lines": [{"r": rank, "m": text}]}
-#ifndef LOCKSTEP_CLI_RUN_RUN_DESK_H_
-#define LOCKSTEP_CLI_RUN_RUN_DESK_H_
+#ifndef LOCKSTEP_CLI_RUN_RUN_SERVER_H_
+#define LOCKSTEP_CLI_RUN_RUN_SERVER_H_
 
 #include <cstdint>
 #include <functional>
@@ -28,14 +28,14 @@ namespace lockstep::cli {
 // The socket in the run's folder.
 std::string RunSocket(const std::string& folder);
 
-class RunDesk {
+class RunServer {
  public:
   // An error is answered as {"error": "..."}.
   using Handler = std::function<Result<Json>(const Json& question)>;
 
-  RunDesk(EventLoop* loop, Handler handler);
-  RunDesk(const RunDesk&) = delete;
-  RunDesk& operator=(const RunDesk&) = delete;
+  RunServer(EventLoop* loop, Handler handler);
+  RunServer(const RunServer&) = delete;
+  RunServer& operator=(const RunServer&) = delete;
 
   lockstep::Status Open(const std::string& folder);
 
@@ -60,4 +60,4 @@ Result<Json> AskRun(const std::string& folder, const Json& question);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_RUN_RUN_DESK_H_
+#endif  // LOCKSTEP_CLI_RUN_RUN_SERVER_H_

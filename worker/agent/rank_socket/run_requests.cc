@@ -1,4 +1,4 @@
-#include "worker/agent/rank_socket/run_desk.h"
+#include "worker/agent/rank_socket/run_requests.h"
 
 #include <optional>
 #include <utility>
@@ -10,12 +10,12 @@
 
 namespace lockstep::agent {
 
-void RunDesk::BeginGeneration(core::Generation generation) {
+void RunRequests::BeginGeneration(core::Generation generation) {
   generation_ = generation;
   runs_.clear();
 }
 
-void RunDesk::OnQuestion(ClientId client, const RunQuestion& question) {
+void RunRequests::OnQuestion(ClientId client, const RunQuestion& question) {
   const auto refuse = [&](const std::string& why) {
     owner_->Answer(client, RunAnswer(question.id, core::kExitNeverBegan, why));
   };
@@ -39,7 +39,7 @@ void RunDesk::OnQuestion(ClientId client, const RunQuestion& question) {
   owner_->OnRun(std::move(run));
 }
 
-void RunDesk::OnAnswer(const core::AnswerRun& answer) {
+void RunRequests::OnAnswer(const core::AnswerRun& answer) {
   const auto found = runs_.extract(answer.id);
   if (found.empty()) return;
   owner_->Answer(found.mapped().client,

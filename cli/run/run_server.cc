@@ -1,4 +1,4 @@
-#include "cli/run/run_desk.h"
+#include "cli/run/run_server.h"
 
 #include <utility>
 
@@ -17,10 +17,10 @@ constexpr Duration kAnswerPatience = seconds(10);
 
 std::string RunSocket(const std::string& folder) { return folder + "/run.sock"; }
 
-RunDesk::RunDesk(EventLoop* loop, Handler handler)
+RunServer::RunServer(EventLoop* loop, Handler handler)
     : loop_(loop), handler_(std::move(handler)), acceptor_(loop) {}
 
-Status RunDesk::Open(const std::string& folder) {
+Status RunServer::Open(const std::string& folder) {
   Result<UniqueFd> listener = ListenUnix(RunSocket(folder));
   if (!listener.ok()) return listener.error();
   return acceptor_.Start(
@@ -28,7 +28,7 @@ Status RunDesk::Open(const std::string& folder) {
       {.on_accept = [this](UniqueFd socket, const Endpoint&) { OnAccept(std::move(socket)); }});
 }
 
-void RunDesk::OnAccept(UniqueFd socket) {
+void RunServer::OnAccept(UniqueFd socket) {
   if (clients_.size() >= kMaxClients) return;
   const uint64_t id = ++last_client_;
   Client& client =
@@ -41,7 +41,7 @@ void RunDesk::OnAccept(UniqueFd socket) {
                             .on_close = [this, id](const std::string&) { clients_.erase(id); }});
 }
 
-void RunDesk::OnData(uint64_t id, std::string_view data) {
+void RunServer::OnData(uint64_t id, std::string_view data) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
   Client& client = found->second;

@@ -1,32 +1,32 @@
-#include "worker/agent/rank_socket/rejoin_desk.h"
+#include "worker/agent/rank_socket/rejoin_requests.h"
 
 namespace lockstep::agent {
 
 // Those that lived on are told one by one; the rest of what was asked was of the last generation.
-void RejoinDesk::BeginGeneration(core::Generation generation) {
+void RejoinRequests::BeginGeneration(core::Generation generation) {
   generation_ = generation.ToString();
   rejoin_.clear();
   ended_.clear();
 }
 
-void RejoinDesk::Tell(uint32_t rank, const Json& changes) {
+void RejoinRequests::Tell(uint32_t rank, const Json& changes) {
   const auto found = left_.extract(rank);
   if (found.empty()) return owner_->Kill(rank);
   owner_->Answer(found.mapped().client, NextAnswer(found.mapped().id, generation_, changes));
 }
 
-void RejoinDesk::OnEnded(const std::set<uint32_t>& spared) {
+void RejoinRequests::OnEnded(const std::set<uint32_t>& spared) {
   ended_ = spared;
   for (const uint32_t rank : spared) End(rank);
 }
 
-void RejoinDesk::End(uint32_t rank) {
+void RejoinRequests::End(uint32_t rank) {
   const auto found = rejoin_.extract(rank);
   if (found.empty()) return;
   owner_->Answer(found.mapped().client, EndedAnswer(found.mapped().id, generation_));
 }
 
-void RejoinDesk::OnQuestion(ClientId client, const RejoinQuestion& question) {
+void RejoinRequests::OnQuestion(ClientId client, const RejoinQuestion& question) {
   if (question.generation != generation_) {
     return owner_->Answer(client, RejoinRefusal(question.id, "generation " + question.generation +
                                                                  " is not the one that runs"));
@@ -42,7 +42,7 @@ void RejoinDesk::OnQuestion(ClientId client, const RejoinQuestion& question) {
   owner_->OnRejoins(question.rank, true);
 }
 
-void RejoinDesk::OnQuestion(ClientId client, const LeftQuestion& question) {
+void RejoinRequests::OnQuestion(ClientId client, const LeftQuestion& question) {
   if (question.generation != generation_ || !ended_.contains(question.rank)) {
     return owner_->Answer(
         client,
@@ -53,7 +53,7 @@ void RejoinDesk::OnQuestion(ClientId client, const LeftQuestion& question) {
   owner_->OnLeft(question.rank);
 }
 
-std::set<uint32_t> RejoinDesk::TakeOf(Ranks& ranks, ClientId client) {
+std::set<uint32_t> RejoinRequests::TakeOf(Ranks& ranks, ClientId client) {
   std::set<uint32_t> taken;
   std::erase_if(ranks, [&](const auto& entry) {
     const bool its = entry.second.client == client;
@@ -63,7 +63,7 @@ std::set<uint32_t> RejoinDesk::TakeOf(Ranks& ranks, ClientId client) {
   return taken;
 }
 
-void RejoinDesk::OnClosed(ClientId client) {
+void RejoinRequests::OnClosed(ClientId client) {
   for (const uint32_t rank : TakeOf(rejoin_, client)) owner_->OnRejoins(rank, false);
   for (const uint32_t rank : TakeOf(left_, client)) owner_->Kill(rank);
 }

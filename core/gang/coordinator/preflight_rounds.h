@@ -1,11 +1,11 @@
-// PreflightDesk: decides when the gang's machines are measured, and judges their figures
+// PreflightRounds: decides when the gang's machines are measured, and judges their figures
 // (spec.preflight). The coordinator owns it and calls it while no rank runs. Pure.
 //
 // A round: each new machine measures itself (MEASURE, MEASURED). Then the links of new machines are
 // measured, one at a time on each machine. Then the new machines are judged by their figures and
 // the kept figures of the others. If a machine drops out, the round begins again.
-#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_DESK_H_
-#define LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_DESK_H_
+#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_ROUNDS_H_
+#define LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_ROUNDS_H_
 
 #include <cstdint>
 #include <map>
@@ -26,7 +26,7 @@ inline constexpr Duration kMeasureAlonePatience = seconds(15);
 inline constexpr Duration kMeasureGpusPatience = seconds(45);  // of machines with GPUs
 inline constexpr Duration kMeasureLinksPatience = seconds(25);
 
-class PreflightDesk {
+class PreflightRounds {
  public:
   struct Ask {
     uint32_t machine = 0;
@@ -35,7 +35,7 @@ class PreflightDesk {
   // Machine i's attempt; 0: it cannot be asked.
   using Attempts = std::vector<uint32_t>;
 
-  PreflightDesk(PreflightLimits limits, uint32_t machines);
+  PreflightRounds(PreflightLimits limits, uint32_t machines);
 
   // The requests to send now, by machine.
   std::vector<Ask> Step(Time now, const Attempts& attempts);
@@ -106,4 +106,4 @@ class PreflightDesk {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_DESK_H_
+#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_PREFLIGHT_ROUNDS_H_

@@ -1,4 +1,4 @@
-#include "worker/agent/evidence/evidence_desk.h"
+#include "worker/agent/evidence/evidence_collector.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -72,8 +72,8 @@ std::string AnswerJson(const core::AgentConfig& config, core::Generation generat
 
 }  // namespace
 
-EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log,
-                           Duration sweep)
+EvidenceCollector::EvidenceCollector(EventLoop* loop, const core::AgentConfig* config, LogFn log,
+                                     Duration sweep)
     : loop_(loop),
       config_(config),
       log_(std::move(log)),
@@ -85,7 +85,7 @@ EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, Log
   sweep_timer_.WakeAt(BootTime() + sweep_);
 }
 
-void EvidenceDesk::Sweep() {
+void EvidenceCollector::Sweep() {
   sweep_timer_.WakeAt(BootTime() + sweep_);
   const Result<FileWorker*> worker = Enter(questions_);
   if (!worker.ok()) return;
@@ -97,7 +97,7 @@ void EvidenceDesk::Sweep() {
       [this](bool) { --questions_.waiting; });
 }
 
-Result<FileWorker*> EvidenceDesk::Enter(Queue& queue) {
+Result<FileWorker*> EvidenceCollector::Enter(Queue& queue) {
   if (queue.waiting >= kMaxWaiting) {
     return Error::Unavailable("evidence is already being collected: ask again in a moment");
   }
@@ -110,8 +110,8 @@ Result<FileWorker*> EvidenceDesk::Enter(Queue& queue) {
   return queue.worker.get();
 }
 
-void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
-                           OnPlaces done) {
+void EvidenceCollector::Collect(core::Generation generation, std::vector<RankProcess> ranks,
+                                Time until, OnPlaces done) {
   TellPlaces();  // of an earlier one
   const Result<FileWorker*> worker = Enter(hangs_);
   if (!worker.ok()) {
@@ -134,8 +134,8 @@ void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess>
       });
 }
 
-void EvidenceDesk::FindRecorders(core::Generation generation, Ranks ranks, Time until,
-                                 Looked looked) {
+void EvidenceCollector::FindRecorders(core::Generation generation, Ranks ranks, Time until,
+                                      Looked looked) {
   const Result<FileWorker*> worker = Enter(hangs_);
   if (!worker.ok()) return TellPlaces();
   (*worker)->Run(
@@ -150,15 +150,15 @@ void EvidenceDesk::FindRecorders(core::Generation generation, Ranks ranks, Time 
       });
 }
 
-void EvidenceDesk::TellPlaces() {
+void EvidenceCollector::TellPlaces() {
   hang_timer_.Cancel();
   if (!hang_.done) return;
   const OnPlaces done = std::exchange(hang_.done, nullptr);
   done(std::move(hang_.places));
 }
 
-void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> found,
-                        Recorders recorders) {
+void EvidenceCollector::Keep(core::Generation generation, std::vector<RankEvidence> found,
+                             Recorders recorders) {
   const Result<FileWorker*> worker = Enter(hangs_);
   if (!worker.ok()) return;
   const std::string root = config_->log_path.empty() ? config_->run_dir : config_->log_path;
@@ -186,7 +186,7 @@ void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> f
       });
 }
 
-void EvidenceDesk::AnswerGang(std::string text, OnAnswer done) {
+void EvidenceCollector::AnswerGang(std::string text, OnAnswer done) {
   const Result<FileWorker*> worker = Enter(gang_);
   if (!worker.ok()) return done(worker.error());
   (*worker)->Run(
@@ -201,8 +201,8 @@ void EvidenceDesk::AnswerGang(std::string text, OnAnswer done) {
       });
 }
 
-void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> ranks,
-                          OnAnswer done) {
+void EvidenceCollector::Answer(core::Generation generation, std::vector<RankProcess> ranks,
+                               OnAnswer done) {
   const Result<FileWorker*> worker = Enter(questions_);
   if (!worker.ok()) return done(worker.error());
   (*worker)->Run(

@@ -1,10 +1,10 @@
-#include "worker/agent/rank_socket/commit_desk.h"
+#include "worker/agent/rank_socket/commit_requests.h"
 
 #include <utility>
 
 namespace lockstep::agent {
 
-void CommitDesk::OnQuestion(ClientId client, const CommitQuestion& question) {
+void CommitRequests::OnQuestion(ClientId client, const CommitQuestion& question) {
   const auto refuse = [&](const std::string& why) {
     owner_->Answer(client, CommitRefusal(question.id, why));
   };
@@ -21,7 +21,7 @@ void CommitDesk::OnQuestion(ClientId client, const CommitQuestion& question) {
 }
 
 // The part must be this machine's before the gang is asked.
-void CommitDesk::StoreInMemory(uint64_t id) {
+void CommitRequests::StoreInMemory(uint64_t id) {
   memory_->StorePart(id, commits_[id].name, [this, id](std::string problem) {
     const Asked& asked = commits_[id];
     if (asked.generation != owner_->generation()) {
@@ -31,7 +31,7 @@ void CommitDesk::StoreInMemory(uint64_t id) {
   });
 }
 
-void CommitDesk::OnAnswer(const core::AnswerCommit& answer) {
+void CommitRequests::OnAnswer(const core::AnswerCommit& answer) {
   const auto found = commits_.extract(answer.id);
   if (found.empty()) return;
   const Asked& asked = found.mapped();
@@ -40,7 +40,7 @@ void CommitDesk::OnAnswer(const core::AnswerCommit& answer) {
   owner_->Answer(asked.client, CommitRefusal(asked.id, answer.reason));
 }
 
-void CommitDesk::Grant(const Asked& asked, const core::AnswerCommit& answer) {
+void CommitRequests::Grant(const Asked& asked, const core::AnswerCommit& answer) {
   if (!asked.memory) {
     return owner_->Answer(
         asked.client,

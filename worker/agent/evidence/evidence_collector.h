@@ -1,6 +1,6 @@
-// EvidenceDesk: collects evidence of this machine's ranks on threads of its own, so that a process
-// or a disk that does not answer costs evidence, and never a heartbeat or a kill, and who asks
-// never costs a hang its verdict.
+// EvidenceCollector: collects evidence of this machine's ranks on threads of its own, so that a
+// process or a disk that does not answer costs evidence, and never a heartbeat or a kill, and who
+// asks never costs a hang its verdict.
 //
 // A hang's is kept as files, FOLDER/<generation>/evidence/rank-<r>.txt, FOLDER being the job's
 // logs.path or the agent's own folder, and beside them the flight recorders of the ranks' programs
@@ -8,8 +8,8 @@
 // it as one file of JSON in the agent's folder.
 //
 // One for the life of the agent; its calls belong to the loop's thread.
-#ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
-#define LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
+#ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_COLLECTOR_H_
+#define LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_COLLECTOR_H_
 
 #include <functional>
 #include <memory>
@@ -30,17 +30,17 @@
 
 namespace lockstep::agent {
 
-class EvidenceDesk {
+class EvidenceCollector {
  public:
   using OnPlaces = std::function<void(std::vector<core::Whereabouts>)>;
   using OnAnswer = std::function<void(Result<std::string> file)>;
 
   // Makes the folder of the armed, and every `sweep` removes what ended processes have left there:
   // each data loader's worker is armed, and in a pod the folder is memory. `config` outlives this.
-  EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log,
-               Duration sweep = minutes(1));
-  EvidenceDesk(const EvidenceDesk&) = delete;
-  EvidenceDesk& operator=(const EvidenceDesk&) = delete;
+  EvidenceCollector(EventLoop* loop, const core::AgentConfig* config, LogFn log,
+                    Duration sweep = minutes(1));
+  EvidenceCollector(const EvidenceCollector&) = delete;
+  EvidenceCollector& operator=(const EvidenceCollector&) = delete;
 
   // Of a hang. Called back once, before `until`, with what was found by then; with nothing, at
   // once, where the thread hangs with earlier work. The files are written after that.
@@ -94,4 +94,4 @@ class EvidenceDesk {
 
 }  // namespace lockstep::agent
 
-#endif  // LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
+#endif  // LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_COLLECTOR_H_

@@ -1,4 +1,4 @@
-#include "cli/run/run_desk.h"
+#include "cli/run/run_server.h"
 
 #include <gtest/gtest.h>
 
@@ -9,24 +9,24 @@
 namespace lockstep::cli {
 namespace {
 
-class RunDeskTest : public testing::Test {
+class RunServerTest : public testing::Test {
  protected:
-  RunDeskTest() {
-    std::string folder = testing::TempDir() + "desk-XXXXXX";
+  RunServerTest() {
+    std::string folder = testing::TempDir() + "run-XXXXXX";
     EXPECT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
     Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
     loop_ = std::move(*loop);
   }
-  ~RunDeskTest() override { std::filesystem::remove_all(folder_); }
+  ~RunServerTest() override { std::filesystem::remove_all(folder_); }
 
   Result<Json> Ask(const Json& question) {
-    RunDesk desk(loop_.get(), [this](const Json& asked) -> Result<Json> {
+    RunServer server(loop_.get(), [this](const Json& asked) -> Result<Json> {
       if (asked.contains("no")) return Error::Conflict("the run is stopping");
       asked_ = asked;
       return Json{{"job", "gpt"}};
     });
-    EXPECT_TRUE(desk.Open(folder_).ok());
+    EXPECT_TRUE(server.Open(folder_).ok());
     Result<Json> answer = Error::Unavailable("");
     std::thread other([&] {
       answer = AskRun(folder_, question);
@@ -42,22 +42,22 @@ class RunDeskTest : public testing::Test {
   Json asked_;
 };
 
-TEST_F(RunDeskTest, AnswersAQuestion) {
+TEST_F(RunServerTest, AnswersAQuestion) {
   const Result<Json> answer = Ask({{"restart", {{"reason", "x"}}}});
   ASSERT_TRUE(answer.ok()) << answer.error().message;
   EXPECT_EQ((*answer)["job"], "gpt");
   EXPECT_EQ(asked_["restart"]["reason"], "x");
 }
 
-TEST_F(RunDeskTest, AnErrorComesBackInItsWords) {
+TEST_F(RunServerTest, AnErrorComesBackInItsWords) {
   const Result<Json> answer = Ask({{"no", 1}});
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().message, "the run is stopping");
 }
 
-TEST_F(RunDeskTest, WhatIsNoObjectIsRefused) { EXPECT_FALSE(Ask(Json::array()).ok()); }
+TEST_F(RunServerTest, WhatIsNoObjectIsRefused) { EXPECT_FALSE(Ask(Json::array()).ok()); }
 
-TEST_F(RunDeskTest, ARunThatIsNotThereIsNamed) {
+TEST_F(RunServerTest, ARunThatIsNotThereIsNamed) {
   const Result<Json> answer = AskRun(folder_, {{"restart", Json::object()}});
   ASSERT_FALSE(answer.ok());
   EXPECT_NE(answer.error().message.find("run.sock"), std::string::npos);

@@ -1,4 +1,4 @@
-#include "worker/agent/evidence/evidence_desk.h"
+#include "worker/agent/evidence/evidence_collector.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -16,50 +16,51 @@
 namespace lockstep::agent {
 namespace {
 
-class EvidenceDeskTest : public LoopTest {
+class EvidenceCollectorTest : public LoopTest {
  protected:
-  EvidenceDeskTest() {
-    std::string pattern = ::testing::TempDir() + "desk-XXXXXX";
+  EvidenceCollectorTest() {
+    std::string pattern = ::testing::TempDir() + "collector-XXXXXX";
     config_.run_dir = mkdtemp(pattern.data());
   }
-  ~EvidenceDeskTest() override { std::filesystem::remove_all(config_.run_dir); }
+  ~EvidenceCollectorTest() override { std::filesystem::remove_all(config_.run_dir); }
 
   core::AgentConfig config_;
 };
 
-TEST_F(EvidenceDeskTest, AHangIsLookedAtHoweverManyAskForEvidence) {
-  EvidenceDesk desk(loop(), &config_, [](const std::string&) {});
+TEST_F(EvidenceCollectorTest, AHangIsLookedAtHoweverManyAskForEvidence) {
+  EvidenceCollector collector(loop(), &config_, [](const std::string&) {});
   const std::vector<RankProcess> ranks = {{3, getpid()}};
   bool refused = false;
   while (!refused) {
-    desk.Answer({1, 1}, ranks, [&](const Result<std::string>& file) { refused |= !file.ok(); });
+    collector.Answer({1, 1}, ranks,
+                     [&](const Result<std::string>& file) { refused |= !file.ok(); });
   }
   std::optional<std::vector<core::Whereabouts>> found;
-  desk.Collect({1, 1}, ranks, BootTime() + minutes(1),
-               [&](auto places) { found = std::move(places); });
+  collector.Collect({1, 1}, ranks, BootTime() + minutes(1),
+                    [&](auto places) { found = std::move(places); });
   ASSERT_TRUE(RunUntil([&] { return found.has_value(); }));
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(found->front().rank, 3u);
 }
 
-TEST_F(EvidenceDeskTest, AskedWhereTheMachineHasNoThreadLeftItSaysSoAndGoesOn) {
+TEST_F(EvidenceCollectorTest, AskedWhereTheMachineHasNoThreadLeftItSaysSoAndGoesOn) {
   std::string said;
-  EvidenceDesk desk(loop(), &config_, [&said](const std::string& line) { said = line; });
+  EvidenceCollector collector(loop(), &config_, [&said](const std::string& line) { said = line; });
   const NoThreads none;
   std::string why;
-  desk.Answer({1, 1}, {{3, getpid()}}, [&](const Result<std::string>& file) {
+  collector.Answer({1, 1}, {{3, getpid()}}, [&](const Result<std::string>& file) {
     why = file.ok() ? "" : file.error().message;
   });
   EXPECT_THAT(why, testing::HasSubstr("no thread can be started"));
   bool told = false;
-  desk.Collect({1, 1}, {{3, getpid()}}, BootTime() + minutes(1),
-               [&told](const auto&) { told = true; });
+  collector.Collect({1, 1}, {{3, getpid()}}, BootTime() + minutes(1),
+                    [&told](const auto&) { told = true; });
   EXPECT_TRUE(RunUntil([&] { return told; }));
   EXPECT_THAT(said, testing::HasSubstr("no thread can be started"));
 }
 
-TEST_F(EvidenceDeskTest, WhatEndedProcessesLeftIsRemovedThoughNobodyAsks) {
-  EvidenceDesk desk(loop(), &config_, [](const std::string&) {}, milliseconds(1));
+TEST_F(EvidenceCollectorTest, WhatEndedProcessesLeftIsRemovedThoughNobodyAsks) {
+  EvidenceCollector collector(loop(), &config_, [](const std::string&) {}, milliseconds(1));
   const std::string folder = config_.run_dir + "/stacks/";
   const std::string own = folder + std::to_string(getpid());
   const std::string ended = folder + "2000000000";  // above what a PID can be

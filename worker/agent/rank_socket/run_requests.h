@@ -1,8 +1,8 @@
-// RunDesk: what a launcher on machine 0 wants run on other machines, by lockstep-rsh
-// (remote_shell.h). Its questions become the gang's; what comes back is answered to whoever asked.
-// One thread.
-#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_DESK_H_
-#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_DESK_H_
+// RunRequests: requests of a launcher on machine 0 to run a command on another machine, made by
+// lockstep-rsh (remote_shell.h). Each is sent to the gang; the result goes to the process that
+// asked. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_REQUESTS_H_
+#define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_REQUESTS_H_
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace lockstep::agent {
 
-class RunDesk {
+class RunRequests {
  public:
   using ClientId = uint64_t;
 
@@ -28,7 +28,7 @@ class RunDesk {
   };
 
   // Both outlive this.
-  RunDesk(const core::TrainingJob* job, Owner* owner) : job_(job), owner_(owner) {}
+  RunRequests(const core::TrainingJob* job, Owner* owner) : job_(job), owner_(owner) {}
 
   // Whoever asked before is dead.
   void BeginGeneration(core::Generation generation);
@@ -50,4 +50,4 @@ class RunDesk {
 
 }  // namespace lockstep::agent
 
-#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_DESK_H_
+#endif  // LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RUN_REQUESTS_H_

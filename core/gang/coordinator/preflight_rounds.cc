@@ -1,4 +1,4 @@
-#include "core/gang/coordinator/preflight_desk.h"
+#include "core/gang/coordinator/preflight_rounds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,10 @@ constexpr int kMostSlowReplaced = 2;
 
 }  // namespace
 
-PreflightDesk::PreflightDesk(PreflightLimits limits, uint32_t machines)
+PreflightRounds::PreflightRounds(PreflightLimits limits, uint32_t machines)
     : limits_(limits), known_(machines), judged_(machines) {}
 
-std::vector<PreflightDesk::Ask> PreflightDesk::Step(Time now, const Attempts& attempts) {
+std::vector<PreflightRounds::Ask> PreflightRounds::Step(Time now, const Attempts& attempts) {
   if (round_) {
     const bool torn = std::ranges::any_of(round_->asked, [&](uint32_t machine) {
       return attempts[machine] != round_->attempts[machine];
@@ -39,8 +39,8 @@ std::vector<PreflightDesk::Ask> PreflightDesk::Step(Time now, const Attempts& at
   return Begin(now, attempts, std::move(joined));
 }
 
-std::vector<PreflightDesk::Ask> PreflightDesk::Begin(Time now, const Attempts& attempts,
-                                                     std::set<uint32_t> joined) {
+std::vector<PreflightRounds::Ask> PreflightRounds::Begin(Time now, const Attempts& attempts,
+                                                         std::set<uint32_t> joined) {
   round_.emplace(++last_id_);
   round_->deadline = now + (limits_.gpus ? kMeasureGpusPatience : kMeasureAlonePatience);
   round_->attempts = attempts;
@@ -63,7 +63,7 @@ std::vector<PreflightDesk::Ask> PreflightDesk::Begin(Time now, const Attempts& a
   return asks;
 }
 
-std::vector<PreflightDesk::Ask> PreflightDesk::AskForLinks(Time now) {
+std::vector<PreflightRounds::Ask> PreflightRounds::AskForLinks(Time now) {
   round_->linked = true;
   round_->deadline = now + kMeasureLinksPatience;
   std::map<uint32_t, Measure> measures;
@@ -86,7 +86,7 @@ std::vector<PreflightDesk::Ask> PreflightDesk::AskForLinks(Time now) {
   return asks;
 }
 
-void PreflightDesk::OnMeasured(uint32_t machine, const Measured& measured) {
+void PreflightRounds::OnMeasured(uint32_t machine, const Measured& measured) {
   if (!round_ || measured.id != round_->id || measured.linked != round_->linked) return;
   if (round_->awaited.erase(machine) == 0) return;
   if (!measured.linked) {
@@ -110,20 +110,20 @@ void PreflightDesk::OnMeasured(uint32_t machine, const Measured& measured) {
   }
 }
 
-void PreflightDesk::OnJoined(uint32_t machine) {
+void PreflightRounds::OnJoined(uint32_t machine) {
   if (round_ && round_->awaited.contains(machine)) round_.reset();
 }
 
-void PreflightDesk::OnReplaced(uint32_t machine) {
+void PreflightRounds::OnReplaced(uint32_t machine) {
   known_[machine].attempt = 0;
   if (round_ && round_->asked.contains(machine)) round_.reset();
 }
 
-void PreflightDesk::OnHindered(Time now) {
+void PreflightRounds::OnHindered(Time now) {
   if (now >= deadline()) round_.reset();
 }
 
-void PreflightDesk::Finish() {
+void PreflightRounds::Finish() {
   const Round round = *std::exchange(round_, std::nullopt);
   for (const uint32_t machine : round.joined) {
     const auto measured = round.alone.find(machine);
@@ -156,7 +156,7 @@ void PreflightDesk::Finish() {
 }
 
 // Machine 0 takes what is known of the others with it: it is replaced once, as the first attempt.
-void PreflightDesk::Find(uint32_t machine, std::string because, bool below_least) {
+void PreflightRounds::Find(uint32_t machine, std::string because, bool below_least) {
   SlowMachine slow{machine, known_[machine].attempt, std::move(because)};
   slow.replaced = replaced_ < kMostSlowReplaced && (machine != 0 || slow.attempt == 1);
   if (slow.replaced) ++replaced_;
@@ -172,7 +172,7 @@ void PreflightDesk::Find(uint32_t machine, std::string because, bool below_least
   found_.push_back(std::move(slow));
 }
 
-bool PreflightDesk::Knows(const Attempts& attempts) const {
+bool PreflightRounds::Knows(const Attempts& attempts) const {
   if (round_) return false;
   for (size_t i = 0; i < attempts.size(); ++i) {
     if (attempts[i] == 0 || known_[i].attempt != attempts[i]) return false;
@@ -180,7 +180,7 @@ bool PreflightDesk::Knows(const Attempts& attempts) const {
   return true;
 }
 
-PreflightStatus PreflightDesk::status(const Attempts& attempts) const {
+PreflightStatus PreflightRounds::status(const Attempts& attempts) const {
   PreflightStatus status;
   status.typical = TypicalInWords(judged_);
   status.slow = slow_;
