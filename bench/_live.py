@@ -76,10 +76,10 @@ class Job:
                 found.setdefault(step.rank, step.ns)
         return found if len(found) == self.shape.world else None
 
-    def spares_ready(self):
+    def parked_ready(self):
         text = self.log()
         text = text[text.rfind("goes on with") + 1:]
-        return all(re.search(rf"\[m{machine}\.\d+\]: prestart: (\d+) of \1 spares are ready", text)
+        return all(re.search(rf"\[m{machine}\.\d+\]: prestart: (\d+) of \1 parked interpreters are ready", text)
                    for machine in range(self.shape.machines))
 
     def generation(self):
@@ -119,12 +119,12 @@ def number(generation):
     return int(generation.split("-")[1])
 
 
-def recover(job, wait_for_spares):
+def recover(job, wait_for_parked):
     """Kills a rank, and gives the ms until all have made a step; None if the job has ended."""
     before = job.generation()
     if not job.wait(lambda: job.first_steps(before - 1)):
         return None
-    if wait_for_spares and not job.wait(job.spares_ready):
+    if wait_for_parked and not job.wait(job.parked_ready):
         return None
     time.sleep(random.random() * 0.1)
     killed = job.kill(random.randrange(job.shape.world))

@@ -2,7 +2,7 @@
 
 Each program is unmodified but for stamps (programs/stamps.py). `plain` starts Python anew; `warm`
 goes on with interpreters that were parked (docs/guides/prestart.md). Then what these cost: whether a
-restart without a spare that is ready is any slower than plain, what a running gang loses while
+restart with nothing parked is any slower than plain, what a running gang loses while
 they import, what one holds while it waits, and what the caches of compilers save.
 """
 
@@ -20,7 +20,7 @@ DEBIAN = "/usr/bin/python3"
 TORCH_2 = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lockstep/torch-venv")
 MODES = ("plain", "warm")
 MARKS = ("start", "imported", "joined", "step")
-READY = "spares are ready"
+READY = "parked interpreters are ready"
 
 
 def versions(python, *modules):
@@ -81,7 +81,7 @@ def all_ready(machines):
 
 
 def half_ready(machines):
-    """Once each machine's first spare has imported for half as long as a start took: of the ranks'
+    """Once each machine's first interpreter has imported for half as long as a start took: of the ranks'
     imports, which share cores, a quarter."""
     seen = []
 
@@ -139,7 +139,7 @@ def one_sample(program, mode, shape, env=None):
         lockstep(shape, program.words, *options),
         shape.world,
         1,
-        good=lambda run: run.log.count("started from spares") == warm,
+        good=lambda run: run.log.count("started from parked interpreters") == warm,
         env={"OMP_NUM_THREADS": "1", **more, **(env or {})},
         timeout=600,
         due=due,
@@ -195,7 +195,7 @@ def emit_steps(row, program, mode, runs, shape, left_out, **more):
 
 
 def never_slower(program, samples, shape):
-    """A restart with no spare, or half-ready ones, beside plain ones in turns."""
+    """A restart with nothing parked, or half-ready interpreters, beside plain ones in turns."""
     runs, left_out = rounds(program, ["plain", "none", "half"], shape, samples)
     plain = quantile([first_step_ms(run) for run in runs["plain"]], 0.5)
     for mode, of_mode in runs.items():
@@ -205,7 +205,7 @@ def never_slower(program, samples, shape):
 
 
 def refill(program):
-    """Steps a second of ranks that have a core each to themselves, while spares load beside."""
+    """Steps a second of ranks that have a core each to themselves, while interpreters load beside."""
     shape, at = Shape(2, 1), {}
 
     def due(run):

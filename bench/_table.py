@@ -13,9 +13,9 @@ def ms(value):
 
 def first_step(line):
     mode = {
-        "warm": "spares ready",
-        "none": "`prestart`, no spare",
-        "half": "`prestart`, spares half-ready",
+        "warm": "interpreters parked",
+        "none": "`prestart`, nothing parked",
+        "half": "`prestart`, half-ready",
     }.get(line["mode"], line["mode"])
     if "cache" in line:
         mode += f", compile cache {line['cache']}"
@@ -32,7 +32,7 @@ def first_step(line):
 def refill(line):
     return [
         f"{line['program']} ({line['versions']}), a core a rank, saturated",
-        f"spares load for {line['seconds']} s",
+        f"interpreters load for {line['seconds']} s",
         f"{line['ratio']:.2f} × before (limit {line['limit']})",
         "1 run",
         f"{line['before']}, {line['during']}, {line['after']} steps/s before, while, after",

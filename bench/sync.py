@@ -103,7 +103,7 @@ class SyncedRun:
         except (OSError, ValueError):
             return {}
 
-    def await_spares(self):
+    def await_parked(self):
         """The file may be half a second old. A status from before this generation would still count
         the interpreters that became its ranks, and the next restart would be cold."""
         end = time.monotonic() + PATIENCE
@@ -134,12 +134,12 @@ def main():
         try:
             run.first_step(1)
             for version in range(2, arguments.samples + 2):
-                run.await_spares()
+                run.await_parked()
                 began = now()
                 run.edit(version)
                 edits.append((run.first_step(version) - began) / 1e6)
                 if version % 5 == 0:
-                    run.await_spares()
+                    run.await_parked()
                     began = now()
                     run.restart()
                     restarts.append((run.first_step(version) - began) / 1e6)

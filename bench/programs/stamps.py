@@ -4,7 +4,7 @@ A program stamps start, imported, joined (the process group stands) and step (th
 done), and calls done() after every step. In the first generation the last rank kills itself once
 the file BENCH_DIE is there; later ones train a few steps and are done.
 
-BENCH_SILENT  seconds in which no step is reported, so that no spare is made; default 0
+BENCH_SILENT  seconds in which no step is reported, so that no parked interpreter is made; default 0
 BENCH_PAUSE   seconds between steps; default 0.02
 BENCH_TICKS   not empty: rank 0 stamps every tenth step as tick
 """

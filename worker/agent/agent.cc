@@ -623,7 +623,7 @@ void Agent::Leave(const core::ExitAgent& exit) {
   if (!departure_->Begin(exit)) return;
   Log("leaving with exit code " + std::to_string(exit.code) + ": " + exit.reason);
   measurer_->Stop();
-  ranks_->DropSpares();
+  ranks_->DropParked();
   ranks_->Stop(member_->generation(), Time::min());
   departure_->Check();
 }

@@ -1,4 +1,4 @@
-"""Spares: interpreters that wait beside a gang's ranks, and what becomes of them."""
+"""Parked interpreters, which wait beside a gang's ranks, and what becomes of them."""
 
 import contextlib
 import json
@@ -56,7 +56,7 @@ def seen(made, generation, rank):
     return json.loads(path.read_text())
 
 
-def spares(agent, but=()):
+def parked(agent, but=()):
     """Children that were started to wait, other than those that are ranks by now."""
     return [pid for pid in processes.children(agent.pid) if pid not in but and
             processes.environment(pid).get("LOCKSTEP_PRESTART", "").startswith("park")]
@@ -64,8 +64,8 @@ def spares(agent, but=()):
 
 def wait_ready(made, times=1):
     for agent in made.agents.values():
-        wait_until(lambda a=agent: a.log.count("spares are ready") >= times,
-                   lambda a=agent: f"spares of {a}\n{made.logs()}")
+        wait_until(lambda a=agent: a.log.count("parked interpreters are ready") >= times,
+                   lambda a=agent: f"parked interpreters of {a}\n{made.logs()}")
 
 
 def finish(made):
@@ -77,9 +77,9 @@ def test_second_and_third_generation_start_from_parked_interpreters(gang, tmp_pa
     made = make(gang, tmp_path, "-u", processes=2)
     first = [seen(made, "1-1", rank) for rank in range(4)]
     wait_ready(made)
-    waiting = {pid for agent in made.agents.values() for pid in spares(agent)}
+    waiting = {pid for agent in made.agents.values() for pid in parked(agent)}
     assert len(waiting) == 4
-    told = made.wait_status(lambda s: s.get("parked") == 4, "four spares")
+    told = made.wait_status(lambda s: s.get("parked") == 4, "four parked interpreters")
     assert "parkedReason" not in told and "savedSeconds" not in told["history"][-1]
     made.tell(1, 3)
     second = [seen(made, "1-2", rank) for rank in range(4)]
@@ -95,7 +95,7 @@ def test_second_and_third_generation_start_from_parked_interpreters(gang, tmp_pa
     third = {seen(made, "1-3", rank)["pid"] for rank in range(4)}
     assert not third & waiting
     for agent in made.agents.values():
-        wait_until(lambda a=agent: a.log.count("all ranks of this machine started from spares") == 2,
+        wait_until(lambda a=agent: a.log.count("all ranks of this machine started from parked interpreters") == 2,
                    lambda a=agent: a.log)
     finish(made)
 
@@ -109,7 +109,7 @@ def test_warm_rank_runs_files_and_folder_that_plain_start_would_run(gang, tmp_pa
     first = seen(made, "1-1", 0)
     assert first["folder"] == str(tmp_path / "v1")
     wait_ready(made)
-    (waiting,) = spares(made.agents[0], but=[first["pid"]])
+    (waiting,) = parked(made.agents[0], but=[first["pid"]])
     (tmp_path / "colorsys.py").write_text("")
     made.tell(0, 3)
     second = seen(made, "1-2", 0)
@@ -120,7 +120,7 @@ def test_warm_rank_runs_files_and_folder_that_plain_start_would_run(gang, tmp_pa
     (tmp_path / "new").rename(link)
     made.tell(0, 3)
     assert seen(made, "1-3", 0)["folder"] == str(tmp_path / "v2")
-    made.agents[0].wait_log("the spare of local rank 0 differs from the rank to start")
+    made.agents[0].wait_log("the parked interpreter of local rank 0 differs from the rank to start")
     finish(made)
 
 
@@ -140,10 +140,10 @@ def test_parked_interpreters_die_with_killed_agent(gang, tmp_path):
     made = make(gang, tmp_path)
     wait_ready(made)
     agent = made.agents[1]
-    waiting = spares(agent)
+    waiting = parked(agent)
     assert waiting
     agent.kill()
-    wait_until(lambda: not any(processes.alive(pid) for pid in waiting), "the spares' end")
+    wait_until(lambda: not any(processes.alive(pid) for pid in waiting), "the end of the parked interpreters")
     made.heal_until_running()
     finish(made)
 
@@ -152,7 +152,7 @@ def test_daemon_of_rank_dies_with_generation_and_parked_interpreter_stays(gang, 
     made = make(gang, tmp_path, machines=1, environment={"DAEMON": "1"})
     rank = seen(made, "1-1", 0)["pid"]
     wait_ready(made)
-    (waiting,) = spares(made.agents[0], but=[rank])
+    (waiting,) = parked(made.agents[0], but=[rank])
     (daemon,) = [pid for pid in made.left() if "sleep 1000" in processes.command(pid)]
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["pid"] == waiting
@@ -163,7 +163,7 @@ def test_daemon_of_rank_dies_with_generation_and_parked_interpreter_stays(gang, 
 def test_rank_restarts_after_its_parked_interpreter_is_killed(gang, tmp_path):
     made = make(gang, tmp_path, machines=1)
     wait_ready(made)
-    (waiting,) = spares(made.agents[0], but=[seen(made, "1-1", 0)["pid"]])
+    (waiting,) = parked(made.agents[0], but=[seen(made, "1-1", 0)["pid"]])
     os.kill(waiting, signal.SIGKILL)
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["pid"] != waiting
@@ -174,14 +174,14 @@ def test_machine_without_parked_interpreters_starts_cold_beside_warm_machine(gan
     made = make(gang, tmp_path)
     first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
     wait_ready(made)
-    (kept,) = spares(made.agents[0], but=first)
-    (killed,) = spares(made.agents[1], but=first)
+    (kept,) = parked(made.agents[0], but=first)
+    (killed,) = parked(made.agents[1], but=first)
     os.kill(killed, signal.SIGKILL)
-    made.agents[1].wait_log("the spare of local rank 0")
+    made.agents[1].wait_log("the parked interpreter of local rank 0")
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["pid"] == kept
     assert seen(made, "1-2", 1)["pid"] != killed
-    assert "started from spares" not in made.agents[1].log
+    assert "started from parked interpreters" not in made.agents[1].log
     finish(made)
 
 
@@ -190,9 +190,9 @@ def test_guard_kills_ranks_and_parked_interpreters_when_lease_expires(gang, tmp_
     first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
     wait_ready(made)
     agent = made.agents[1]
-    assert spares(agent, but=first)
+    assert parked(agent, but=first)
     agent.stop()
-    wait_until(lambda: not made.left_of(agent), "the guard to kill ranks and spares")
+    wait_until(lambda: not made.left_of(agent), "the guard to kill ranks and parked interpreters")
     agent.cont()
     made.wait_running(after="1-1")
     finish(made)
@@ -204,10 +204,10 @@ def test_agent_reports_why_command_has_no_parked_interpreter(gang, tmp_path):
                          (["-S"], "option -S keeps it")):
         made = make(gang, tmp_path, *options, machines=1)
         made.agents[0].wait_log(why)
-        assert not spares(made.agents[0])
+        assert not parked(made.agents[0])
         finish(made)
     made = make(gang, tmp_path, machines=1, command=["bash", "-c", f"{PYTHON} {program}; exit $?"])
-    made.agents[0].wait_log("no spares: bash is not Python")
+    made.agents[0].wait_log("no interpreter is parked: bash is not Python")
     made.wait_status(lambda s: s.get("parkedReason") == "machine 0: bash is not Python", "why")
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["restarts"] == "1"
@@ -216,8 +216,8 @@ def test_agent_reports_why_command_has_no_parked_interpreter(gang, tmp_path):
 
 # ---- memory ----
 
-# With two ranks and their spares it is a rank's growth that reaches the limit, by 20 MiB or by 80;
-# without spares it ends 100 or 50 MiB below.
+# With two ranks and what is parked for them it is a rank's growth that reaches the limit, by 20 MiB or by 80;
+# with nothing parked it ends 100 or 50 MiB below.
 LIMIT, BALLAST, GROWTH = 700, 60, {"Auto": 440, "Always": 500}  # MiB
 GROW = """
 import ballast, os, socket, sys, time
@@ -278,13 +278,13 @@ def test_parked_interpreters_exit_before_oom_kill_unless_prestart_is_always(
     made.start(prefix=["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"])
     wait_ready(made)
     agent = made.agents[0]
-    [rank] = [pid for pid in processes.children(agent.pid) if pid not in spares(agent)
+    [rank] = [pid for pid in processes.children(agent.pid) if pid not in parked(agent)
               and processes.environment(pid).get("RANK") == "0"]
     made.tell(0, 0)
     if prestart == "Always":
         wait_until(kills, lambda: f"the kernel to kill\n{made.logs()}")
         return
-    agent.wait_log("no spares: memory became short")
+    agent.wait_log("no interpreter is parked: memory became short")
     wait_until(lambda: not processes.alive(rank), "rank 0 to give back what it has")
     made.tell(1, 0)
     assert made.verdict()["exitCode"] == 0
@@ -326,11 +326,11 @@ def test_uv_and_conda_run_get_no_parked_interpreter_and_never_start_early(
     for generation in ("1-1", "1-2", "1-3"):
         assert seen(made, generation, 0)["path"] is None
         made.wait_status(lambda s: s.get("parkedReason") == f"machine 0: {why}", "why")
-        assert not spares(made.agents[0])
+        assert not parked(made.agents[0])
         made.tell(0, 0 if generation == "1-3" else 3)
     assert made.verdict()["exitCode"] == 0
     assert (made.gates / "begun").read_text() == "xxx"
-    assert f"no spares: {why}" in made.agents[0].log
+    assert f"no interpreter is parked: {why}" in made.agents[0].log
 
 
 def test_agent_parks_no_interpreter_when_prestart_is_never(gang, tmp_path):

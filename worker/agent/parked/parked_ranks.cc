@@ -35,7 +35,7 @@ constexpr int kChildFd = 3;
 constexpr Duration kProbedWithin = minutes(1);
 constexpr Duration kHeldWithin = seconds(10);
 constexpr Duration kReadyWithin = minutes(10);
-// While a spare imports beside ranks that need its core: a fifth of the time at most.
+// While a parked interpreter imports beside ranks that need its core: a fifth of the time at most.
 constexpr Duration kBurst = milliseconds(10);
 constexpr Duration kRest = milliseconds(40);
 // While it has a core to itself.
@@ -123,7 +123,7 @@ bool ReadSome(int fd, std::string* text, bool* ended) {
 
 }  // namespace
 
-bool ParkedRanks::Spare::Go() {
+bool ParkedRanks::Interpreter::Go() {
   const ssize_t sent =
       send(socket.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   socket.reset();
@@ -155,7 +155,7 @@ ParkedRanks::ParkedRanks(EventLoop* loop, Spawner* spawner, ProcessSet* processe
   if (written.ok()) return;
   closed_ = true;
   why_not_ = written.error().message;
-  log_("prestart: no spares: " + why_not_);
+  log_("prestart: no interpreter is parked: " + why_not_);
 }
 
 ParkedRanks::~ParkedRanks() { Close(); }
@@ -202,8 +202,8 @@ void ParkedRanks::BeginGeneration() {
   taken_seconds_ = 0;
 }
 
-// Whether a spare is what `request` would start now. Names alone do not decide: a link may have
-// been switched, a folder replaced, or a script given another first line.
+// Whether a parked interpreter is what `request` would start now. Names alone do not decide: a link
+// may have been switched, a folder replaced, or a script given another first line.
 bool ParkedRanks::Matches(const Parked& parked, const SpawnRequest& before,
                           const SpawnRequest& request) {
   std::error_code code;
@@ -215,26 +215,26 @@ bool ParkedRanks::Matches(const Parked& parked, const SpawnRequest& before,
          std::filesystem::equivalent(folder, wanted.empty() ? "." : wanted, code);
 }
 
-std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
-                                                    const SpawnRequest& request) {
+std::optional<ParkedRanks::Interpreter> ParkedRanks::Take(size_t local_rank,
+                                                          const SpawnRequest& request) {
   if (!wanted() || closed_) return std::nullopt;
   Parked& parked = parked_[local_rank];
   const SpawnRequest before = std::exchange(parked.wanted, request);
   if (!parked.ready) return std::nullopt;
   if (before.argv != request.argv) {
     Close();
-    NoSpares("the command line has a value that differs in each generation");
+    NoneParked("the command line has a value that differs in each generation");
     return std::nullopt;
   }
   const bool dead = IsDead(parked.process.pidfd);
   if (dead || !Matches(parked, before, request)) {
-    log_("prestart: the spare of local rank " + std::to_string(local_rank) +
+    log_("prestart: the parked interpreter of local rank " + std::to_string(local_rank) +
          (dead ? " is dead" : " differs from the rank to start") + "; the rank starts cold");
     Kill(&parked);
     return std::nullopt;
   }
   if (!SetOomScore(parked.process.pid, oom_score_adj_)) {
-    log_("prestart: the spare of local rank " + std::to_string(local_rank) +
+    log_("prestart: the parked interpreter of local rank " + std::to_string(local_rank) +
          " would be the kernel's first choice to kill for memory; the rank starts cold");
     Kill(&parked);
     return std::nullopt;
@@ -247,8 +247,8 @@ std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
   taken_seconds_ = std::max(taken_seconds_, parked.seconds);
   Release(&parked);
   processes_->TakeIn(parked.process.pid);
-  return Spare{std::move(parked.process), std::move(parked.socket),
-               DumpJson(Json{{"go", late}}) + "\n"};
+  return Interpreter{std::move(parked.process), std::move(parked.socket),
+                     DumpJson(Json{{"go", late}}) + "\n"};
 }
 
 void ParkedRanks::Record(size_t local_rank, SpawnRequest* request) const {
@@ -268,7 +268,7 @@ void ParkedRanks::OnStarted(bool warm) {
   ++(warm ? warm_ : cold_);
   if (warm) saved_seconds_ += taken_seconds_;
   if (!wanted() || closed_) return;
-  if (warm) log_("prestart: all ranks of this machine started from spares");
+  if (warm) log_("prestart: all ranks of this machine started from parked interpreters");
   why_not_ = "waiting for the first step";
   // A list that is being written tells less than all; Always takes what an earlier one told.
   RefillLater(options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1);
@@ -307,7 +307,7 @@ void ParkedRanks::Refill() {
   filling_ = true;
   why_not_.clear();
   const Status probed = Probe();
-  if (!probed.ok()) NoSpares(probed.error().message);
+  if (!probed.ok()) NoneParked(probed.error().message);
 }
 
 Status ParkedRanks::HasRoom() const {
@@ -347,10 +347,10 @@ void ParkedRanks::OnProbe(bool ended) {
   const bool obeys = answer.is_object() && answer.value("probe", Json()) == probe_nonce_;
   const bool cannot = answer.is_object() && answer.value("cannot", Json()) == probe_nonce_;
   EndProbe();
-  if (cannot) return NoSpares(WhyOf(answer, "this Python cannot wait"));
+  if (cannot) return NoneParked(WhyOf(answer, "this Python cannot wait"));
   if (!obeys) {
-    return NoSpares(ended ? "this Python did not answer in a minute"
-                          : "this Python did not load the parking hook (as with -I, -E and -S)");
+    return NoneParked(ended ? "this Python did not answer in a minute"
+                            : "this Python did not load the parking hook (as with -I, -E and -S)");
   }
   ParkNext();
 }
@@ -366,7 +366,7 @@ void ParkedRanks::EndProbe() {
   probe_.reset();
 }
 
-// ---- spares ----
+// ---- parked interpreters ----
 
 Result<SpawnedProcess> ParkedRanks::SpawnHeld(SpawnRequest request, const std::string& mode,
                                               const std::string& list, UniqueFd* socket) {
@@ -395,7 +395,7 @@ void ParkedRanks::ParkNext() {
   for (auto& [l, parked] : parked_) {
     if (parked.alive || parked.lost) continue;
     const Status begun = Park(l);
-    if (!begun.ok()) NoSpares(begun.error().message);
+    if (!begun.ok()) NoneParked(begun.error().message);
     return;
   }
   Changed();
@@ -405,7 +405,7 @@ void ParkedRanks::ParkNext() {
   std::ostringstream line;
   line.precision(2);
   line << "prestart: " << ready() << " of " << parked_.size()
-       << " spares are ready; a start saves about " << most << " s";
+       << " parked interpreters are ready; a start saves about " << most << " s";
   log_(line.str());
 }
 
@@ -516,7 +516,7 @@ void ParkedRanks::ReadOutput(size_t local_rank, int fd, LineSplitter* splitter) 
   if (ended) loop_->Unwatch(fd);
 }
 
-// It is watched no more; what it has said so far was the spare's, not the rank's.
+// It is watched no more; what it has said so far was the parked interpreter's, not the rank's.
 void ParkedRanks::Release(Parked* parked) {
   const auto l = std::ranges::find_if(parked_, [&](const auto& entry) {
                    return &entry.second == parked;
@@ -553,14 +553,16 @@ void ParkedRanks::Kill(Parked* parked) {
 void ParkedRanks::Lose(size_t local_rank, const std::string& why) {
   Kill(&parked_[local_rank]);
   parked_[local_rank].lost = true;
-  NoSpares("the spare of local rank " + std::to_string(local_rank) + ": " + why);
+  NoneParked("the parked interpreter of local rank " + std::to_string(local_rank) + ": " + why);
   if (!importing_) ParkNext();
 }
 
-void ParkedRanks::NoSpares(const std::string& why) {
+void ParkedRanks::NoneParked(const std::string& why) {
   why_not_ = why;
   if (std::exchange(logged_, why) != why) {
-    log_("prestart: " + std::string(ready() == 0 ? "no spares: " : "fewer spares than ranks: ") +
+    log_("prestart: " +
+         std::string(ready() == 0 ? "no interpreter is parked: "
+                                  : "fewer interpreters are parked than ranks run: ") +
          why);
   }
   Changed();
@@ -572,7 +574,7 @@ void ParkedRanks::Changed() {
 
 // ---- beside running ranks ----
 
-// A spare that stands runnable without a core takes one from a rank.
+// A parked interpreter that stands runnable without a core takes one from a rank.
 void ParkedRanks::OnDuty() {
   if (!importing_) return;
   Parked& parked = parked_[*importing_];
@@ -622,7 +624,7 @@ Duration ParkedRanks::LookAtMemory() {
     Kill(&parked);
     parked.lost = true;
   }
-  NoSpares("memory became short: " + enough.error().message);
+  NoneParked("memory became short: " + enough.error().message);
   return ParkedMemory::kLookAtMost;
 }
 
@@ -630,10 +632,10 @@ Duration ParkedRanks::LookAtMemory() {
 
 std::vector<prometheus::MetricFamily> ParkedRanks::Collect() const {
   const char* begun =
-      "Generations that began on this machine: warm, if all its ranks started from spares, or "
-      "cold.";
+      "Generations that began on this machine: warm, if all its ranks started from parked "
+      "interpreters, or cold.";
   return Families()
-      .Gauge("lockstep_prestart_spares_ready",
+      .Gauge("lockstep_prestart_interpreters_ready",
              "Interpreters that wait to become the next generation's ranks of this machine.",
              static_cast<double>(ready()))
       .Counter("lockstep_generations_begun_total", begun, static_cast<double>(warm_),

@@ -1,23 +1,24 @@
 // ParkedRanks: interpreters that wait beside this machine's ranks with what these import, so that
 // the next generation's ranks need no start of Python. See docs/guides/prestart.md.
 //
-// A spare is a rank's own command line, with its environment and binding, that the hook
-// (worker/python/prestart) holds inside Python's `site`, before there is a __main__. It is told
-// what only its generation knows ("late" variables: where to meet, sockets, folders) when it is let
-// go. There is one a local rank, started one after the other once the ranks have taken a step and
-// run as long again:
+// A parked interpreter is a rank's own command line, with its environment and binding, that the
+// hook (worker/python/prestart) holds inside Python's `site`, before there is a __main__. It is
+// told what only its generation knows ("late" variables: where to meet, sockets, folders) when it
+// is let go. There is one a local rank, started one after the other once the ranks have taken a
+// step and run as long again:
 //
 //   parked.BeginGeneration();
-//   if (auto spare = parked.Take(l, request)) spare->Go();  // else the rank starts cold
+//   if (auto taken = parked.Take(l, request)) taken->Go();  // else the rank starts cold
 //   parked.OnStarted(warm);
-//   parked.OnStep();                        // now they have time: the next spares may be made
+//   parked.OnStep();                        // now they have time: the next may be made
 //
 // It is never slower than none and never runs early: a probe first shows that this interpreter
-// obeys the hook; a spare that is not ready, differs in a word from what the rank is to be, or is
-// dead is killed, and the rank started as ever. A spare is in no LiveTable and no generation;
-// ProcessSet leaves it out, and reaps it once it is given up. While it imports beside running
-// ranks, and has to wait for a core, it is stopped for most of the time; its priority is never
-// touched, for no process could raise it again. Under Auto, spares go where memory becomes short.
+// obeys the hook; a parked interpreter that is not ready, differs in a word from what the rank is
+// to be, or is dead is killed, and the rank started as ever. A parked interpreter is in no
+// LiveTable and no generation; ProcessSet leaves it out, and reaps it once it is given up. While it
+// imports beside running ranks, and has to wait for a core, it is stopped for most of the time; its
+// priority is never touched, for no process could raise it again. Under Auto, parked interpreters
+// go where memory becomes short.
 #ifndef LOCKSTEP_WORKER_AGENT_PARKED_PARKED_RANKS_H_
 #define LOCKSTEP_WORKER_AGENT_PARKED_PARKED_RANKS_H_
 
@@ -62,7 +63,7 @@ class ParkedRanks : public prometheus::Collectable {
   };
 
   // A process that becomes a rank with Go, once the guard knows it.
-  struct Spare {
+  struct Interpreter {
     SpawnedProcess process;
     UniqueFd socket;
     std::string message;
@@ -70,22 +71,23 @@ class ParkedRanks : public prometheus::Collectable {
     bool Go();
   };
 
-  // Everything pointed to outlives this. `processes` does not wait for spares until they are
-  // killed.
+  // Everything pointed to outlives this. `processes` does not wait for parked interpreters until
+  // they are killed.
   ParkedRanks(EventLoop* loop, Spawner* spawner, ProcessSet* processes, Options options, LogFn log);
   ~ParkedRanks() override;
   ParkedRanks(const ParkedRanks&) = delete;
   ParkedRanks& operator=(const ParkedRanks&) = delete;
 
-  // Kills the spares that are not ready.
+  // Kills the parked interpreters that are not ready.
   void BeginGeneration();
-  // The spare of this rank that may be used as `request` says, if there is one. The next spare is
-  // started as `request` says, with its hook.
-  std::optional<Spare> Take(size_t local_rank, const SpawnRequest& request);
+  // The parked interpreter of this rank that may be used as `request` says, if there is one. The
+  // next parked interpreter is started as `request` says, with its hook.
+  std::optional<Interpreter> Take(size_t local_rank, const SpawnRequest& request);
   // Lets a rank that starts cold note what it imports.
   void Record(size_t local_rank, SpawnRequest* request) const;
-  // The ranks run. Whether those that were started all came of spares. The spares of ranks that
-  // outlived the last generation stay: they are told of a generation only when they are let go.
+  // The ranks run. Whether those that were started all came of parked interpreters. The parked
+  // interpreters of ranks that outlived the last generation stay: they are told of a generation
+  // only when they are let go.
   void OnStarted(bool warm);
   // The ranks run, and none was started: all are those of the last generation.
   void OnKept();
@@ -143,9 +145,9 @@ class ParkedRanks : public prometheus::Collectable {
   void ReadOutput(size_t local_rank, int fd, LineSplitter* splitter);
   void Release(Parked* parked);
   void Kill(Parked* parked);
-  // Gives this spare up; the others stay, and those that were to follow are made.
+  // Gives this parked interpreter up; the others stay, and those that were to follow are made.
   void Lose(size_t local_rank, const std::string& why);
-  void NoSpares(const std::string& why);
+  void NoneParked(const std::string& why);
   void Changed();
   void OnDuty();
   void OnLook();
@@ -162,7 +164,7 @@ class ParkedRanks : public prometheus::Collectable {
   std::map<size_t, Parked> parked_;  // by local rank
   Time started_{};                   // the generation's ranks
   bool stepped_ = false;
-  bool filling_ = false;  // spares of this generation were begun, or given up
+  bool filling_ = false;  // parked interpreters of this generation were begun, or given up
   std::string why_not_;
   std::string logged_;  // the last why_not_ that was
   // The probe that runs.
@@ -170,18 +172,18 @@ class ParkedRanks : public prometheus::Collectable {
   UniqueFd probe_socket_;
   LineBuffer probe_lines_{size_t{64} << 10};
   std::string probe_nonce_;
-  std::optional<size_t> importing_;  // the spare that is not ready yet
+  std::optional<size_t> importing_;  // the parked interpreter that is not ready yet
   WakeTimer refill_timer_;
-  WakeTimer limit_timer_;  // of the probe, or of the spare that is not held or ready
+  WakeTimer limit_timer_;  // of the probe, or of the parked interpreter that is not held or ready
   WakeTimer duty_timer_;
-  WakeTimer look_timer_;  // at the spares that are there
+  WakeTimer look_timer_;  // at the parked interpreters that are there
   Time files_at_{};       // then at what they have open, too
-  uint64_t cpu_ns_ = 0;   // of the importing spare, when last looked at
+  uint64_t cpu_ns_ = 0;   // of the importing parked interpreter, when last looked at
   uint64_t wait_ns_ = 0;  // likewise: that it stood runnable without a core
   ParkedMemory memory_;
   uint64_t warm_ = 0;  // generations
   uint64_t cold_ = 0;
-  double taken_seconds_ = 0;  // of the generation at hand, the most of one spare
+  double taken_seconds_ = 0;  // of the generation at hand, the most of one parked interpreter
   double saved_seconds_ = 0;
 };
 

@@ -33,7 +33,7 @@ struct CgroupMemory {
   const char* what = "";
 };
 
-// What spares and ranks share: each limit around them, and the computer's.
+// What parked interpreters and ranks share: each limit around them, and the computer's.
 std::vector<CgroupMemory> ReadMemories(const std::string& root) {
   std::vector<CgroupMemory> memories;
   for (const topology::MemoryLimit& limit : topology::ReadMemoryLimits(root)) {
@@ -52,7 +52,7 @@ std::vector<CgroupMemory> ReadMemories(const std::string& root) {
   return memories;
 }
 
-// With less than that spares go.
+// With less than that parked interpreters go.
 uint64_t LeastFree(const CgroupMemory& memory) {
   return std::min(memory.size / kLeastFreeShare, kLeastFreeBytes);
 }
@@ -66,18 +66,18 @@ std::string ToString(const CgroupMemory& memory) {
 
 Status ParkedMemory::HasRoom() const {
   for (const CgroupMemory& memory : ReadMemories(root_)) {
-    const uint64_t need = spare_bytes_ + std::max(spare_bytes_, LeastFree(memory));
+    const uint64_t need = interpreter_bytes_ + std::max(interpreter_bytes_, LeastFree(memory));
     if (need <= memory.free) continue;
-    return Error::Unavailable("a spare needs " + std::to_string(need >> 20) + " MiB, and " +
-                              ToString(memory));
+    return Error::Unavailable("a parked interpreter needs " + std::to_string(need >> 20) +
+                              " MiB, and " + ToString(memory));
   }
   return {};
 }
 
-void ParkedMemory::Update(pid_t spare) {
+void ParkedMemory::Update(pid_t interpreter) {
   // Not of root_, whose processes a test has made up.
-  const auto process = MachineStatsReader().ReadProcess(spare);
-  if (process && process->resident_bytes) spare_bytes_ = *process->resident_bytes;
+  const auto process = MachineStatsReader().ReadProcess(interpreter);
+  if (process && process->resident_bytes) interpreter_bytes_ = *process->resident_bytes;
 }
 
 Result<Duration> ParkedMemory::Enough() const {

@@ -1,6 +1,6 @@
-// What spares (ParkedRanks) hold of the computer that its ranks may need: memory, which is judged
-// against every limit around them and against the computer's own, and accelerators that one has
-// opened. Read below `root`, of proc/ and sys/.
+// What parked interpreters (ParkedRanks) hold of the computer that its ranks may need: memory,
+// which is judged against every limit around them and against the computer's own, and accelerators
+// that one has opened. Read below `root`, of proc/ and sys/.
 #ifndef LOCKSTEP_WORKER_AGENT_PARKED_PARKED_RESOURCES_H_
 #define LOCKSTEP_WORKER_AGENT_PARKED_PARKED_RESOURCES_H_
 
@@ -22,17 +22,18 @@ class ParkedMemory {
 
   explicit ParkedMemory(std::string root) : root_(std::move(root)) {}
 
-  // Whether one more spare fits; Unavailable says what it lacks.
+  // Whether one more parked interpreter fits; Unavailable says what it lacks.
   Status HasRoom() const;
-  // The next spare will take what this one does, which is ready.
-  void Update(pid_t spare);
-  // For how long there is enough, however fast ranks fill it. Unavailable: spares have to go.
+  // The next parked interpreter will take what this one does, which is ready.
+  void Update(pid_t interpreter);
+  // For how long there is enough, however fast ranks fill it. Unavailable: parked interpreters have
+  // to go.
   Result<Duration> Enough() const;
 
  private:
   std::string root_;
   // What the first one is thought to take; torch takes less, and a Trainer's imports more.
-  uint64_t spare_bytes_ = uint64_t{256} << 20;
+  uint64_t interpreter_bytes_ = uint64_t{256} << 20;
 };
 
 // A GPU or the like that a process has open: with it memory of that, which the rank is to have.

@@ -29,7 +29,8 @@ std::string Head(const std::string& path) {
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Some are programs in Python: a spare of one would wait with nothing of what they start imports.
+// Some are programs in Python: a parked interpreter of one would wait with nothing of what they
+// start imports.
 constexpr auto kLaunchers =
     std::to_array<std::string_view>({"conda", "hatch", "mamba", "micromamba", "nox", "pdm",
                                      "pipenv", "pixi", "poetry", "tox", "uv"});
@@ -47,7 +48,7 @@ std::string Variable(const SpawnRequest& request, const std::string& name) {
   return "";
 }
 
-Error NoSpare(const std::string& why) { return Error::Invalid(why); }
+Error CannotPark(const std::string& why) { return Error::Invalid(why); }
 
 // Whether -X NAME or -c TEXT has its argument in the same word, or in the next.
 bool HasArgument(std::string_view word, size_t at, size_t left) {
@@ -59,20 +60,20 @@ Result<size_t> TakeWord(const std::string& word, size_t left, std::vector<std::s
   for (size_t i = 1; i < word.size(); ++i) {
     const char option = word[i];
     if (option == 'c' || option == 'm') {
-      if (!HasArgument(word, i, left)) return NoSpare(word + " wants an argument");
+      if (!HasArgument(word, i, left)) return CannotPark(word + " wants an argument");
       if (i > 1) options->push_back(word.substr(0, i));
       return size_t{0};
     }
     if (option == 'W' || option == 'X') {
-      if (!HasArgument(word, i, left)) return NoSpare(word + " wants an argument");
+      if (!HasArgument(word, i, left)) return CannotPark(word + " wants an argument");
       return i + 1 < word.size() ? size_t{1} : size_t{2};
     }
     if (std::string_view("IES").find(option) != std::string_view::npos) {
-      return NoSpare(std::string("Python's option -") + option +
-                     " keeps it from loading the parking hook");
+      return CannotPark(std::string("Python's option -") + option +
+                        " keeps it from loading the parking hook");
     }
     if (std::string_view("bBdiOPqRsuvx").find(option) == std::string_view::npos) {
-      return NoSpare("Python's option " + word + " is not known here");
+      return CannotPark("Python's option " + word + " is not known here");
     }
   }
   return size_t{1};
@@ -88,7 +89,7 @@ Result<std::vector<std::string>> OptionsOf(std::span<const std::string> words) {
     if (words.empty() || word == "-") break;
     if (ends || word.empty() || word.front() != '-') return options;
     if (word.starts_with("--") && word != "--check-hash-based-pycs") {
-      return NoSpare("Python's option " + word + " is not known here");
+      return CannotPark("Python's option " + word + " is not known here");
     }
     Result<size_t> taken = size_t{2};
     if (!word.starts_with("--")) taken = TakeWord(word, words.size(), &options);
@@ -98,7 +99,7 @@ Result<std::vector<std::string>> OptionsOf(std::span<const std::string> words) {
     options.insert(options.end(), words.begin(), words.begin() + static_cast<ptrdiff_t>(*taken));
     words = words.subspan(*taken);
   }
-  return NoSpare("the command gives Python no program");
+  return CannotPark("the command gives Python no program");
 }
 
 // "#!/usr/bin/env -S python3 -u" as words; the kernel itself makes two of a line, at most.
@@ -131,16 +132,17 @@ Result<PythonCommand> FindPython(const SpawnRequest& request) {
     path.insert(0, request.working_directory + "/");
   }
   if (std::ranges::find(kLaunchers, BaseName(path)) != kLaunchers.end()) {
-    return NoSpare(BaseName(path) + " starts the program in a separate process");
+    return CannotPark(BaseName(path) + " starts the program in a separate process");
   }
   std::vector<std::string> words = request.argv;
   std::string head = Head(path);
   if (head.starts_with("#!")) {
     std::vector<std::string> interpreter = InterpreterOf(head);
-    if (interpreter.empty()) return NoSpare("the first line of " + path + " names no program");
+    if (interpreter.empty()) return CannotPark("the first line of " + path + " names no program");
     auto found =
         FindExecutable(interpreter.front(), Variable(request, "PATH"), request.working_directory);
-    if (const auto* failure = std::get_if<SpawnFailure>(&found)) return NoSpare(failure->message);
+    if (const auto* failure = std::get_if<SpawnFailure>(&found))
+      return CannotPark(failure->message);
     words.front() = path;
     words.insert(words.begin(), interpreter.begin(), interpreter.end());
     path = std::get<std::string>(found);
@@ -149,7 +151,7 @@ Result<PythonCommand> FindPython(const SpawnRequest& request) {
   const bool python = IsPythonName(BaseName(path)) || IsPythonName(BaseName(words.front()));
   if (!python || !head.starts_with("\x7f"
                                    "ELF")) {
-    return NoSpare(BaseName(words.front()) + " is not Python");
+    return CannotPark(BaseName(words.front()) + " is not Python");
   }
   Result<std::vector<std::string>> options = OptionsOf(std::span(words).subspan(1));
   if (!options.ok()) return options.error();

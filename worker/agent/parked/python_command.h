@@ -1,7 +1,7 @@
 // Whether a command line runs Python, and how to start the same interpreter with nothing to run.
 //
 //   Result<PythonCommand> python = FindPython(request);
-//   if (!python.ok()) return NoSpares(python.error().message);   // "bash is no Python"
+//   if (!python.ok()) return NoneParked(python.error().message);   // "bash is no Python"
 //
 // Known are `python3.11 [options] FILE | -m MODULE | -c TEXT` with a Python by name that is an ELF
 // file, and a script whose #! line is such a command. Whatever cannot be understood is no Python

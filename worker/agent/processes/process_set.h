@@ -10,10 +10,10 @@
 // it off the LiveTable, and reap it, later.
 //
 // Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
-// look again for what descends from the agent (its guard and its spares apart) and to kill it.
-// Since only the agent can reap its own children, "the agent has no child but those, and zombies"
-// is proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: OnUnkillable, and
-// the wait goes on.
+// look again for what descends from the agent (its guard and its parked interpreters apart) and to
+// kill it. Since only the agent can reap its own children, "the agent has no child but those, and
+// zombies" is proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel:
+// OnUnkillable, and the wait goes on.
 //
 // One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
 #ifndef LOCKSTEP_WORKER_AGENT_PROCESSES_PROCESS_SET_H_
@@ -73,7 +73,7 @@ class ProcessSet {
   // The child that is none of a generation. 0: none.
   void SetGuard(pid_t guard);
 
-  // Likewise a spare (ParkedRanks), and what it starts.
+  // Likewise a parked interpreter (ParkedRanks), and what it starts.
   void LeaveOut(pid_t child) { left_out_.insert(child); }
   // From here on it is reaped here, and a stop waits for its end.
   void TakeIn(pid_t child);

@@ -347,7 +347,7 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
-  if (LaunchSpare(index, request)) return "";
+  if (LaunchParked(index, request)) return "";
   parked_.Record(index, &request);
   return LaunchCold(index, std::move(request), exit_code);
 }
@@ -373,18 +373,18 @@ Status LocalRanks::Adopt(size_t local_rank, SpawnedProcess process) {
 }
 
 // The guard knows it before it runs.
-bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
-  bindings_.HookSpare(local_rank, &request);
-  const topology::BindingErrno bound = bindings_.spare(local_rank);
-  std::optional<ParkedRanks::Spare> spare = parked_.Take(local_rank, request);
-  if (!spare) return false;
-  const pid_t pid = spare->process.pid;
-  if (Adopt(local_rank, std::move(spare->process)).ok() && spare->Go()) {
-    bindings_.TakeSpare(local_rank, bound);
+bool LocalRanks::LaunchParked(size_t local_rank, SpawnRequest request) {
+  bindings_.HookParked(local_rank, &request);
+  const topology::BindingErrno bound = bindings_.result_of_parked(local_rank);
+  std::optional<ParkedRanks::Interpreter> parked = parked_.Take(local_rank, request);
+  if (!parked) return false;
+  const pid_t pid = parked->process.pid;
+  if (Adopt(local_rank, std::move(parked->process)).ok() && parked->Go()) {
+    bindings_.TakeParked(local_rank, bound);
     ++warm_;
     return true;
   }
-  log_("prestart: a spare died when it was released; the rank starts cold");
+  log_("prestart: a parked interpreter died when it was released; the rank starts cold");
   processes_.Discard(pid);
   views_[local_rank].pid = 0;
   return false;

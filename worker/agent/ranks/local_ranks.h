@@ -80,9 +80,9 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   // and the member, which finds the lease lapsed, stops those that run.
   // Ranks of `kept` live, and are taken in.
   void Start(const core::Start& start, Time lease_end, const std::vector<uint32_t>& kept = {});
-  // One rank whose process has ended, as Start started it, but of no spare; once nothing that it
-  // left behind is alive. What cleared its environment is not known as its own, and is swept with
-  // the generation.
+  // One rank whose process has ended, as Start started it, but of no parked interpreter; once
+  // nothing that it left behind is alive. What cleared its environment is not known as its own, and
+  // is swept with the generation.
   void StartAgain(core::Generation generation, uint32_t rank, Time lease_end);
   void Stop(core::Generation generation, Time kill_at, const std::set<uint32_t>& spared = {});
   // Whether a process of the rank's can outlive a generation: one that is no launcher's and has no
@@ -118,7 +118,7 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   void LeaveOut(pid_t child) { processes_.LeaveOut(child); }
   void TakeIn(pid_t child) { processes_.TakeIn(child); }
   // The agent is leaving: no generation follows.
-  void DropSpares() {
+  void DropParked() {
     parked_.Close();
     mpi_.Close();
   }
@@ -148,8 +148,8 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   static std::optional<SpawnFailure> SetPath(SpawnRequest* request);
   // As of rank 0, of no generation.
   Result<SpawnRequest> AnyRequest() const;
-  // Whether a spare has become the rank.
-  bool LaunchSpare(size_t local_rank, SpawnRequest request);
+  // Whether a parked interpreter has become the rank.
+  bool LaunchParked(size_t local_rank, SpawnRequest request);
   Status Adopt(size_t local_rank, SpawnedProcess process);
   // Empty: it runs.
   std::string LaunchCommand(const core::Run& run);
@@ -202,7 +202,7 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   std::map<uint32_t, Time> down_;  // ranks to start again, and a time to which the lease lasts
   WakeTimer down_timer_;
   std::set<pid_t> done_;  // ranks of this generation whose programs have ended
-  size_t warm_ = 0;       // ranks of this generation that came of spares
+  size_t warm_ = 0;       // ranks of this generation that came of parked interpreters
   MachineStatsReader stats_;
   std::optional<uint64_t>
       oom_kills_;  // as counted before the ranks began, and those explained since

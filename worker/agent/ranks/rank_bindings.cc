@@ -39,7 +39,7 @@ RankBindings::RankBindings(EventLoop* loop, const core::AgentConfig* config,
     nodes_.push_back(topology::LocalityOf(machine_, rank));
     ranks_.push_back({.binding = topology::Prepare(rank), .result = {}});
   }
-  spares_ = ranks_;
+  parked_ = ranks_;
 }
 
 std::vector<topology::Nic> RankBindings::NearNics() const {

@@ -63,13 +63,15 @@ class RankBindings {
   void BeginGeneration() { ++generations_; }
   // The process of this request binds itself.
   void Hook(size_t local_rank, SpawnRequest* request) { BindBy(&ranks_[local_rank], request); }
-  // As does one that waits to become the rank (ParkedRanks). What came of it is spare(), until the
-  // next one is started; TakeSpare says that it has become the rank.
-  void HookSpare(size_t local_rank, SpawnRequest* request) {
-    BindBy(&spares_[local_rank], request);
+  // As does one that waits to become the rank (ParkedRanks). What came of it is result_of_parked(),
+  // until the next one is started; TakeParked says that it has become the rank.
+  void HookParked(size_t local_rank, SpawnRequest* request) {
+    BindBy(&parked_[local_rank], request);
   }
-  topology::BindingErrno spare(size_t local_rank) const { return spares_[local_rank].result; }
-  void TakeSpare(size_t local_rank, topology::BindingErrno result) {
+  topology::BindingErrno result_of_parked(size_t local_rank) const {
+    return parked_[local_rank].result;
+  }
+  void TakeParked(size_t local_rank, topology::BindingErrno result) {
     ranks_[local_rank].result = result;
   }
 
@@ -107,7 +109,7 @@ class RankBindings {
   // By local rank.
   std::vector<topology::Locality> nodes_;
   std::vector<Hooked> ranks_;
-  std::vector<Hooked> spares_;
+  std::vector<Hooked> parked_;
   uint64_t generations_ = 0;
   bool said_ = false;
   // For numa_maps, which may take a second of a large process; made when first needed.

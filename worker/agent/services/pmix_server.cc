@@ -61,7 +61,7 @@ PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, ProcessSet* processes,
 }
 
 PmixServer::~PmixServer() {
-  Drop(&spare_);
+  Drop(&next_);
   Drop(&helper_);
   RemoveFolders();
 }
@@ -110,19 +110,19 @@ void PmixServer::RemoveFolders() {
 
 void PmixServer::Prepare() {
   RemoveFolders();
-  if (spare_) return;
-  const Status spawned = Spawn(&spare_);
-  if (!spawned.ok()) return Drop(&spare_);  // Begin tries again, and says why not
-  const Status watched = loop_->Watch(spare_->process.pidfd.get(), EPOLLIN, [this](uint32_t) {
-    ReadWords(spare_.get());
-    log_("a PMIx server that waited has ended: " + spare_->last_words);
-    Drop(&spare_);
+  if (next_) return;
+  const Status spawned = Spawn(&next_);
+  if (!spawned.ok()) return Drop(&next_);  // Begin tries again, and says why not
+  const Status watched = loop_->Watch(next_->process.pidfd.get(), EPOLLIN, [this](uint32_t) {
+    ReadWords(next_.get());
+    log_("a PMIx server that waited has ended: " + next_->last_words);
+    Drop(&next_);
   });
-  if (!watched.ok()) return Drop(&spare_);
+  if (!watched.ok()) return Drop(&next_);
   // A restart in place is the likeliest to come; if another generation does, another is started.
   if (!generation_.exists()) return;
-  const Status told = Tell(spare_.get(), {generation_.attempt, generation_.n + 1});
-  if (!told.ok()) Drop(&spare_);
+  const Status told = Tell(next_.get(), {generation_.attempt, generation_.n + 1});
+  if (!told.ok()) Drop(&next_);
 }
 
 // Its process is dead, or is killed.
@@ -144,17 +144,17 @@ Status PmixServer::Begin(core::Generation generation) {
   End();
   generation_ = generation;
   prepare_.Cancel();
-  if (spare_ && spare_->told.exists() && spare_->told != generation) Drop(&spare_);
-  if (!spare_) {
-    const Status spawned = Spawn(&spare_);
+  if (next_ && next_->told.exists() && next_->told != generation) Drop(&next_);
+  if (!next_) {
+    const Status spawned = Spawn(&next_);
     if (!spawned.ok()) {
-      Drop(&spare_);
+      Drop(&next_);
       return spawned;
     }
   } else {
-    loop_->Unwatch(spare_->process.pidfd.get());
+    loop_->Unwatch(next_->process.pidfd.get());
   }
-  helper_ = std::move(spare_);
+  helper_ = std::move(next_);
   pmix_.emplace(options_.machines, options_.processes);
   Status watched =
       loop_->Watch(helper_->process.pidfd.get(), EPOLLIN, [this](uint32_t) { OnEnded(); });
@@ -199,7 +199,7 @@ void PmixServer::End() {
 
 void PmixServer::Close() {
   prepare_.Cancel();
-  Drop(&spare_);
+  Drop(&next_);
 }
 
 void PmixServer::OnSocket(uint32_t events) {

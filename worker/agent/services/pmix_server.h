@@ -105,7 +105,7 @@ class PmixServer {
   LogFn log_;
   RateLimitedLog words_;
   core::Generation generation_;
-  std::unique_ptr<Helper> spare_;
+  std::unique_ptr<Helper> next_;    // waits
   std::unique_ptr<Helper> helper_;  // of generation_
   std::optional<Pmix> pmix_;
   std::vector<core::Variables> variables_;

@@ -562,7 +562,7 @@ class _Left:
         return environment
 
 
-class _Spare:
+class _Parked:
     """One parked interpreter: its socket, its list, and how it was before it imported anything."""
 
     def __init__(self, fd, nonce, path, record, environment):
@@ -848,35 +848,35 @@ def _assignments(line):
             values[name], at = _string(line, at)
 
 
-def _park(spare):
+def _park(parked):
     """Returns when this process is to be a rank; the error that the user's own hook raised."""
     import atexit
     import gc
     import time
 
     begin = time.process_time()  # its agent may stop it in between
-    spare.say('{"held": %s}' % _quoted(spare.nonce))
+    parked.say('{"held": %s}' % _quoted(parked.nonce))
     error = _users_own()
     collects = gc.isenabled()
     gc.disable()
     atexit.register(gc.unfreeze)  # frozen modules look like leaks to some libraries' exit
     try:
-        spare.preload()
+        parked.preload()
     except _Unparkable as reason:
-        spare.give_up(reason)
+        parked.give_up(reason)
     if collects:
         gc.enable()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    ready = not spare.listen(wait=False)
-    spare.finds.complete()
+    ready = not parked.listen(wait=False)
+    parked.finds.complete()
     if ready:
         gc.collect()
         gc.freeze()  # a million objects that the rank's own collections need not look at
-        spare.ready(time.process_time() - begin)
-        spare.listen(wait=True)
-    spare.go(ready)
+        parked.ready(time.process_time() - begin)
+        parked.listen(wait=True)
+    parked.go(ready)
     return error
 
 
@@ -972,7 +972,7 @@ def _hook(mode, fd, nonce, path):
     environment = dict(os.environ._data)
     _leave_path()
     record = mode.endswith("+record")
-    error = _park(_Spare(int(fd), nonce, path, record, environment))
+    error = _park(_Parked(int(fd), nonce, path, record, environment))
     _attend(path if record else "", cold=False)
     return error
 

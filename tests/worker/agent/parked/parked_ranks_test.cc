@@ -114,7 +114,7 @@ class ParkedRanksTest : public ProcessTest {
   std::unique_ptr<ParkedRanks> parked_;
 };
 
-TEST_F(ParkedRanksTest, AReadySpareBecomesTheRankAndIsToldOfItsGenerationAlone) {
+TEST_F(ParkedRanksTest, AReadyInterpreterBecomesTheRankAndIsToldOfItsGenerationAlone) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   EXPECT_EQ(Told(), "");
@@ -124,18 +124,19 @@ TEST_F(ParkedRanksTest, AReadySpareBecomesTheRankAndIsToldOfItsGenerationAlone) 
   };
   ASSERT_EQ(ChildrenOf(getpid()).size(), 1U);
   EXPECT_EQ(score(std::to_string(ChildrenOf(getpid())[0])), "1000");
-  std::optional<ParkedRanks::Spare> spare = parked_->Take(0, Rank("2"));
-  ASSERT_TRUE(spare.has_value()) << log_;
-  EXPECT_EQ(score(std::to_string(spare->process.pid)), score("self"));
-  ASSERT_TRUE(processes_.Add(0, spare->process.pid, std::move(spare->process.pidfd)).ok());
-  EXPECT_TRUE(spare->Go());
+  std::optional<ParkedRanks::Interpreter> taken = parked_->Take(0, Rank("2"));
+  ASSERT_TRUE(taken.has_value()) << log_;
+  EXPECT_EQ(score(std::to_string(taken->process.pid)), score("self"));
+  ASSERT_TRUE(processes_.Add(0, taken->process.pid, std::move(taken->process.pidfd)).ok());
+  EXPECT_TRUE(taken->Go());
   parked_->OnStarted(/*warm=*/true);
   ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
   EXPECT_EQ(deaths_[0].exit_code, 0);
   EXPECT_EQ(Told(), "2 -\n");
 }
 
-TEST_F(ParkedRanksTest, SparesAreMadeWhenRanksHaveRunForAsLongAsTheyTookToTheirFirstStep) {
+TEST_F(ParkedRanksTest,
+       ParkedInterpretersAreMadeWhenRanksHaveRunForAsLongAsTheyTookToTheirFirstStep) {
   Make(core::Prestart::kAuto, minutes(1));
   StartCold(Rank("1"));
   const Time began = BootTime();
@@ -158,7 +159,7 @@ TEST_F(ParkedRanksTest, AlwaysMakesThemAtTheFirstStep) {
   EXPECT_TRUE(WaitReady()) << log_;
 }
 
-TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
+TEST_F(ParkedRanksTest, AParkedInterpreterThatIsNotWhatTheRankIsToBeIsKilled) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   SpawnRequest other = Rank("2");
@@ -170,7 +171,7 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
   EXPECT_EQ(Told(), "");
 }
 
-TEST_F(ParkedRanksTest, ASpareInAFolderWhoseLinkWasSwitchedIsKilled) {
+TEST_F(ParkedRanksTest, AParkedInterpreterInAFolderWhoseLinkWasSwitchedIsKilled) {
   for (const char* name : {"/v1", "/v2"}) std::filesystem::create_directory(tree_.root() + name);
   const std::string link = tree_.root() + "/current";
   std::filesystem::create_symlink("v1", link);
@@ -186,7 +187,7 @@ TEST_F(ParkedRanksTest, ASpareInAFolderWhoseLinkWasSwitchedIsKilled) {
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, ASpareInAFolderThatWasReplacedIsKilled) {
+TEST_F(ParkedRanksTest, AParkedInterpreterInAFolderThatWasReplacedIsKilled) {
   std::filesystem::create_directory(tree_.root() + "/work");
   SpawnRequest request = Rank("1");
   request.working_directory = tree_.root() + "/work";
@@ -199,7 +200,7 @@ TEST_F(ParkedRanksTest, ASpareInAFolderThatWasReplacedIsKilled) {
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, ASpareOfAScriptWhoseFirstLineNamesOtherOptionsIsKilled) {
+TEST_F(ParkedRanksTest, AParkedInterpreterOfAScriptWhoseFirstLineNamesOtherOptionsIsKilled) {
   SpawnRequest request = Rank("1");
   request.path = tree_.root() + "/train.py";
   request.argv = {"train.py"};
@@ -213,7 +214,7 @@ TEST_F(ParkedRanksTest, ASpareOfAScriptWhoseFirstLineNamesOtherOptionsIsKilled) 
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, ACommandLineThatEachGenerationChangesGetsNoSpares) {
+TEST_F(ParkedRanksTest, ACommandLineThatEachGenerationChangesHasNothingParked) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   SpawnRequest other = Rank("2");
@@ -225,7 +226,7 @@ TEST_F(ParkedRanksTest, ACommandLineThatEachGenerationChangesGetsNoSpares) {
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, ASpareKilledBetweenReadyAndGoIsNotTaken) {
+TEST_F(ParkedRanksTest, AParkedInterpreterKilledBetweenReadyAndGoIsNotTaken) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   const std::vector<pid_t> children = ChildrenOf(getpid());
@@ -241,21 +242,21 @@ TEST_F(ParkedRanksTest, ASpareKilledBetweenReadyAndGoIsNotTaken) {
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, TheDeathOfASpareIsToldAndHasNoSuccessorInItsGeneration) {
+TEST_F(ParkedRanksTest, TheDeathOfAParkedInterpreterIsToldAndHasNoSuccessorInItsGeneration) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   for (const pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
   ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
-  EXPECT_THAT(parked_->why_not(), HasSubstr("the spare of local rank 0"));
+  EXPECT_THAT(parked_->why_not(), HasSubstr("the parked interpreter of local rank 0"));
   EXPECT_TRUE(WaitGone());
   StartCold(Rank("2"));
   EXPECT_TRUE(WaitReady()) << log_;
 }
 
-TEST_F(ParkedRanksTest, ASpareThatIsNotReadyIsKilledWhenAGenerationBegins) {
+TEST_F(ParkedRanksTest, AParkedInterpreterThatIsNotReadyIsKilledWhenAGenerationBegins) {
   tree_.File("prestart/imports.0", "fractions\n");
   StartCold(Rank("1"));
-  // The probe has ended, and the spare is there.
+  // The probe has ended, and the parked interpreter is there.
   ASSERT_TRUE(RunUntil([&] {
     const std::vector<pid_t> children = ChildrenOf(getpid());
     return parked_->ready() == 1 || children.size() == 1;
@@ -269,7 +270,7 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotReadyIsKilledWhenAGenerationBegins) {
   EXPECT_EQ(Told(), "");
 }
 
-TEST_F(ParkedRanksTest, ARankWhoseSpareFailsLeavesTheOthersTheirs) {
+TEST_F(ParkedRanksTest, ARankWhoseInterpreterFailsLeavesTheOthersTheirs) {
   tree_.File("prestart/imports.0/no_file", "");  // its list cannot be read
   parked_->BeginGeneration();
   for (const size_t local_rank : {0UL, 1UL, 2UL}) {
@@ -277,14 +278,14 @@ TEST_F(ParkedRanksTest, ARankWhoseSpareFailsLeavesTheOthersTheirs) {
   }
   parked_->OnStarted(/*warm=*/false);
   ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 2; })) << log_;
-  EXPECT_THAT(parked_->told().why_not, HasSubstr("the spare of local rank 0"));
-  EXPECT_THAT(log_, HasSubstr("2 of 3 spares are ready"));
+  EXPECT_THAT(parked_->told().why_not, HasSubstr("the parked interpreter of local rank 0"));
+  EXPECT_THAT(log_, HasSubstr("2 of 3 parked interpreters are ready"));
   parked_->BeginGeneration();
   EXPECT_FALSE(parked_->Take(0, Rank("2")).has_value());
   EXPECT_TRUE(parked_->Take(1, Rank("2")).has_value());
 }
 
-TEST_F(ParkedRanksTest, ASpareOfARankThatLivesOnServesALaterGeneration) {
+TEST_F(ParkedRanksTest, AParkedInterpreterOfARankThatLivesOnServesALaterGeneration) {
   parked_->BeginGeneration();
   for (const size_t local_rank : {0UL, 1UL}) {
     EXPECT_FALSE(parked_->Take(local_rank, Rank("1")).has_value());
@@ -297,12 +298,12 @@ TEST_F(ParkedRanksTest, ASpareOfARankThatLivesOnServesALaterGeneration) {
   EXPECT_EQ(parked_->ready(), 1U);
   ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 2; })) << log_;
   parked_->BeginGeneration();
-  std::optional<ParkedRanks::Spare> spare = parked_->Take(1, Rank("3"));
-  ASSERT_TRUE(spare.has_value()) << log_;
-  EXPECT_THAT(spare->message, HasSubstr("\"MASTER_PORT\":\"3\""));
+  std::optional<ParkedRanks::Interpreter> taken = parked_->Take(1, Rank("3"));
+  ASSERT_TRUE(taken.has_value()) << log_;
+  EXPECT_THAT(taken->message, HasSubstr("\"MASTER_PORT\":\"3\""));
 }
 
-TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheSpares) {
+TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheParkedInterpreters) {
   StartCold(Rank("1"));
   EXPECT_EQ(parked_->told().why_not, "waiting for the first step");
   ASSERT_TRUE(WaitReady()) << log_;
@@ -315,19 +316,19 @@ TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheSpares) {
   EXPECT_GT(parked_->told().saved, Duration(0));
 }
 
-TEST_F(ParkedRanksTest, WithoutRoomForASpareThereIsNoneUnlessAlwaysIsAsked) {
+TEST_F(ParkedRanksTest, WithoutRoomForAParkedInterpreterThereIsNoneUnlessAlwaysIsAsked) {
   SetMemory(600, 1000);
   StartCold(Rank("1"));
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_EQ(parked_->why_not(),
-            "a spare needs 512 MiB, and 400 of 1000 MiB are free of the memory limit");
+            "a parked interpreter needs 512 MiB, and 400 of 1000 MiB are free of the memory limit");
   ExpectAllGone();
   Make(core::Prestart::kAlways);
   StartCold(Rank("1"));
   EXPECT_TRUE(WaitReady()) << log_;
 }
 
-TEST_F(ParkedRanksTest, SparesGoWhenMemoryBecomesShortAndComeBackInALaterGeneration) {
+TEST_F(ParkedRanksTest, ParkedInterpretersGoWhenMemoryBecomesShortAndComeBackInALaterGeneration) {
   SetMemory(100, 1000);
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
@@ -347,8 +348,9 @@ TEST_F(ParkedRanksTest, TheComputersOwnMemoryIsALimitToo) {
                  "MemAvailable:     409600 kB\n");
   StartCold(Rank("1"));
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_EQ(parked_->why_not(),
-            "a spare needs 512 MiB, and 400 of 2000 MiB are free of the computer's memory");
+  EXPECT_EQ(
+      parked_->why_not(),
+      "a parked interpreter needs 512 MiB, and 400 of 2000 MiB are free of the computer's memory");
 }
 
 // The limit of the pod counts what its other containers use.
@@ -378,7 +380,7 @@ TEST_F(ParkedRanksTest, TheLessMemoryIsFreeTheOftenerItIsLookedAt) {
   EXPECT_LE(late, 1) << "of 8; the computer may have been busy once";
 }
 
-TEST_F(ParkedRanksTest, ASpareThatOpensAGpuIsKilledAndTheReasonIsTold) {
+TEST_F(ParkedRanksTest, AParkedInterpreterThatOpensAGpuIsKilledAndTheReasonIsTold) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   const std::string files = computer_.root() + "/proc/" + std::to_string(ChildrenOf(getpid())[0]);
@@ -386,12 +388,13 @@ TEST_F(ParkedRanksTest, ASpareThatOpensAGpuIsKilledAndTheReasonIsTold) {
   std::filesystem::create_symlink("/dev/null", files + "/fd/0");
   std::filesystem::create_symlink("/dev/nvidia-uvm", files + "/fd/9");
   ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
-  EXPECT_EQ(parked_->told().why_not, "the spare of local rank 0: it opened /dev/nvidia-uvm");
+  EXPECT_EQ(parked_->told().why_not,
+            "the parked interpreter of local rank 0: it opened /dev/nvidia-uvm");
   EXPECT_TRUE(WaitGone());
 }
 
 // A rank that wants the only core keeps most of it.
-TEST_F(ParkedRanksTest, ASpareThatTakesARanksCoreIsStoppedMostOfTheTimeUntilItIsReady) {
+TEST_F(ParkedRanksTest, AParkedInterpreterThatTakesARanksCoreIsStoppedMostOfTheTimeUntilItIsReady) {
   std::string imports;
   for (const char* name : {"asyncio", "unittest", "decimal", "xml.dom.minidom", "email.mime.text",
                            "http.server", "sqlite3", "pydoc", "doctest", "tarfile"}) {
@@ -417,8 +420,8 @@ TEST_F(ParkedRanksTest, ASpareThatTakesARanksCoreIsStoppedMostOfTheTimeUntilItIs
   processes_.Stop(BootTime());
 }
 
-// What changes the process when it is imported makes the spare begin anew.
-TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
+// What changes the process when it is imported makes the parked interpreter begin anew.
+TEST_F(ParkedRanksTest, AParkedInterpreterThatStartsOverIsHeldAgain) {
   tree_.File("prestart/imports.0", "unittest.__main__\n");  // ends in sys.exit()
   StartCold(Rank("1"));
   EXPECT_TRUE(WaitReady()) << log_;
@@ -428,7 +431,7 @@ TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
   EXPECT_EQ(Told(), "");
 }
 
-TEST_F(ParkedRanksTest, ASpareThatPrintsWithoutEndIsKilledAndTheLoopGoesOn) {
+TEST_F(ParkedRanksTest, AParkedInterpreterThatPrintsWithoutEndIsKilledAndTheLoopGoesOn) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   for (const pid_t child : ChildrenOf(getpid())) {
@@ -473,15 +476,15 @@ TEST_F(ParkedRanksTest, AnInterpreterThatCannotBeParkedSaysWhy) {
   request.env.push_back("BASH_ENV=" + tree_.root() + "/answer");
   StartCold(request);
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_EQ(log_, "prestart: no spares: Python 3.7 is older than 3.8\n");
+  EXPECT_EQ(log_, "prestart: no interpreter is parked: Python 3.7 is older than 3.8\n");
   EXPECT_TRUE(WaitGone());
 }
 
-TEST_F(ParkedRanksTest, AProgramThatIsNoPythonGetsNoSparesAndIsToldWhy) {
+TEST_F(ParkedRanksTest, AProgramThatIsNoPythonHasNothingParkedAndIsToldWhy) {
   SpawnRequest request = Shell("echo trained >told");
   StartCold(request);
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_EQ(log_, "prestart: no spares: sh is not Python\n");
+  EXPECT_EQ(log_, "prestart: no interpreter is parked: sh is not Python\n");
   const std::vector<std::string> before = request.env;
   parked_->Record(0, &request);
   EXPECT_EQ(request.env, before);
@@ -498,7 +501,7 @@ TEST_F(ParkedRanksTest, AnOwnPythonPathStaysBehindTheHooks) {
   EXPECT_THAT(empty.env, testing::Contains("PYTHONPATH=" + Hook()));
 }
 
-TEST_F(ParkedRanksTest, AGenerationLeavesSparesAloneUntilTheAgentLeaves) {
+TEST_F(ParkedRanksTest, AGenerationLeavesParkedInterpretersAloneUntilTheAgentLeaves) {
   StartCold(Rank("1"));
   ASSERT_TRUE(WaitReady()) << log_;
   processes_.Stop(BootTime());

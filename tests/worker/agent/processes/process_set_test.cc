@@ -35,20 +35,20 @@ TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
   EXPECT_TRUE(table_->groups().empty());
 }
 
-TEST_F(ProcessSetTest, AStopLeavesASpareAndItsChildrenOut) {
+TEST_F(ProcessSetTest, AStopLeavesAParkedProcessAndItsChildrenOut) {
   Start(0, "(setsid sleep 1000 &); echo ready; exec sleep 1000");
   SpawnResult result = spawner_->Spawn(Shell("sleep 1000 & echo ready; wait"));
-  auto& spare = std::get<SpawnedProcess>(result);
-  processes_.LeaveOut(spare.pid);
-  const Output output(loop(), std::move(spare.stdout_fd));
+  auto& parked = std::get<SpawnedProcess>(result);
+  processes_.LeaveOut(parked.pid);
+  const Output output(loop(), std::move(parked.stdout_fd));
   ASSERT_TRUE(RunUntil([&] { return output.text() == "ready\n"; }));
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  EXPECT_EQ(DescendantsOf(spare.pid, {}).size(), 1U);
-  EXPECT_EQ(Living(), std::vector<pid_t>{spare.pid});
+  EXPECT_EQ(DescendantsOf(parked.pid, {}).size(), 1U);
+  EXPECT_EQ(Living(), std::vector<pid_t>{parked.pid});
   EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));  // the orphan is dead
 
-  processes_.TakeIn(spare.pid);
+  processes_.TakeIn(parked.pid);
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
   ExpectAllGone();
@@ -116,16 +116,16 @@ TEST_F(ProcessSetTest, OneThatIsSparedNoMoreIsKilledInTheMidstOfAStop) {
   ASSERT_TRUE(RunUntil([&] { return gone_ == 3; }));
 }
 
-TEST_F(ProcessSetTest, ADeadSpareThatIsTakenInIsReapedWithoutAStop) {
+TEST_F(ProcessSetTest, ADeadParkedProcessThatIsTakenInIsReapedWithoutAStop) {
   SpawnResult result = spawner_->Spawn(Shell("exit 0"));
-  const auto& spare = std::get<SpawnedProcess>(result);
-  processes_.LeaveOut(spare.pid);
+  const auto& parked = std::get<SpawnedProcess>(result);
+  processes_.LeaveOut(parked.pid);
   siginfo_t info{};
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(spare.pid), &info, WEXITED | WNOWAIT), 0);
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(parked.pid), &info, WEXITED | WNOWAIT), 0);
   Settle();
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(spare.pid), &info, WEXITED | WNOWAIT | WNOHANG), 0);
-  processes_.TakeIn(spare.pid);
-  EXPECT_TRUE(RunUntil([&] { return kill(spare.pid, 0) != 0; }));
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(parked.pid), &info, WEXITED | WNOWAIT | WNOHANG), 0);
+  processes_.TakeIn(parked.pid);
+  EXPECT_TRUE(RunUntil([&] { return kill(parked.pid, 0) != 0; }));
 }
 
 // A process that has been killed, has closed all it had, and is not dead for as long as this lives:
