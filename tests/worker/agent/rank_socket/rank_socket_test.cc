@@ -18,9 +18,9 @@
 namespace lockstep::agent {
 namespace {
 
-class ProgressSocketTest : public LoopTest {
+class RankSocketTest : public LoopTest {
  protected:
-  ProgressSocketTest() {
+  RankSocketTest() {
     std::string name = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
     folder_ = mkdtemp(name.data());
     path_ = (folder_ / "socket").string();
@@ -38,7 +38,7 @@ class ProgressSocketTest : public LoopTest {
     EXPECT_TRUE(socket.ok());
     socket_ = std::move(*socket);
   }
-  ~ProgressSocketTest() override { std::filesystem::remove_all(folder_); }
+  ~RankSocketTest() override { std::filesystem::remove_all(folder_); }
 
   int Dial() {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -62,7 +62,7 @@ class ProgressSocketTest : public LoopTest {
   std::unique_ptr<RankSocket> socket_;
 };
 
-TEST_F(ProgressSocketTest, TakesLinesHoweverTheyAreCut) {
+TEST_F(RankSocketTest, TakesLinesHoweverTheyAreCut) {
   const UniqueFd rank(Dial());
   Put(rank.get(), "{\"step\": 1}\n\n{\"step\": 2}\n{\"st");
   ASSERT_TRUE(RunUntil([&] { return steps_.size() == 2; }));
@@ -71,7 +71,7 @@ TEST_F(ProgressSocketTest, TakesLinesHoweverTheyAreCut) {
   EXPECT_EQ(steps_, (std::vector<int64_t>{1, 2, 3}));
 }
 
-TEST_F(ProgressSocketTest, AnswersTheOneThatAsked) {
+TEST_F(RankSocketTest, AnswersTheOneThatAsked) {
   const UniqueFd other(Dial());
   const int fd = Dial();
   Output asker(loop(), UniqueFd(fd));
@@ -80,7 +80,7 @@ TEST_F(ProgressSocketTest, AnswersTheOneThatAsked) {
   EXPECT_EQ(asker.text(), LatestAnswer(1, "/ckpt/7"));
 }
 
-TEST_F(ProgressSocketTest, ABrokenLineEndsItsConnectionWithAReasonAndNoOther) {
+TEST_F(RankSocketTest, ABrokenLineEndsItsConnectionWithAReasonAndNoOther) {
   const int fd = Dial();
   const UniqueFd good(Dial());
   Output bad(loop(), UniqueFd(fd));
@@ -92,7 +92,7 @@ TEST_F(ProgressSocketTest, ABrokenLineEndsItsConnectionWithAReasonAndNoOther) {
   EXPECT_TRUE(RunUntil([&] { return steps_.size() == 1; }));
 }
 
-TEST_F(ProgressSocketTest, ALineWithoutAnEndIsNotKept) {
+TEST_F(RankSocketTest, ALineWithoutAnEndIsNotKept) {
   const int fd = Dial();
   Output endless(loop(), UniqueFd(fd));
   const std::string piece(32'000, 'x');
@@ -103,7 +103,7 @@ TEST_F(ProgressSocketTest, ALineWithoutAnEndIsNotKept) {
   EXPECT_TRUE(RunUntil([&] { return endless.ended(); }));
 }
 
-TEST_F(ProgressSocketTest, AProcessThatReadsNoAnswersIsDropped) {
+TEST_F(RankSocketTest, AProcessThatReadsNoAnswersIsDropped) {
   const UniqueFd deaf(Dial());
   std::string questions;
   for (int i = 0; i < 500; ++i) questions += "{\"id\": 1, \"latest\": true}\n";
@@ -115,7 +115,7 @@ TEST_F(ProgressSocketTest, AProcessThatReadsNoAnswersIsDropped) {
   EXPECT_NE(log_.back().find("does not read its answers"), std::string::npos) << log_.back();
 }
 
-TEST_F(ProgressSocketTest, ConnectionsBeyondTheLimitAreRefused) {
+TEST_F(RankSocketTest, ConnectionsBeyondTheLimitAreRefused) {
   std::vector<UniqueFd> ranks;
   for (size_t i = 0; i < RankSocket::kMaxClients + 5; ++i) {
     ranks.emplace_back(Dial());
@@ -125,7 +125,7 @@ TEST_F(ProgressSocketTest, ConnectionsBeyondTheLimitAreRefused) {
   EXPECT_EQ(socket_->clients(), RankSocket::kMaxClients);
 }
 
-TEST_F(ProgressSocketTest, ItsFileIsForThisUserAloneAndGoesWithIt) {
+TEST_F(RankSocketTest, ItsFileIsForThisUserAloneAndGoesWithIt) {
   struct stat info{};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600U);
@@ -133,14 +133,14 @@ TEST_F(ProgressSocketTest, ItsFileIsForThisUserAloneAndGoesWithIt) {
   EXPECT_NE(stat(path_.c_str(), &info), 0);
 }
 
-TEST_F(ProgressSocketTest, AnEndedConnectionIsTold) {
+TEST_F(RankSocketTest, AnEndedConnectionIsTold) {
   const int fd = Dial();
   ASSERT_TRUE(RunUntil([&] { return socket_->clients() == 1; }));
   close(fd);
   EXPECT_TRUE(RunUntil([&] { return closed_ == 1; }));
 }
 
-TEST_F(ProgressSocketTest, APathThatIsTooLongIsSaid) {
+TEST_F(RankSocketTest, APathThatIsTooLongIsSaid) {
   const auto socket = RankSocket::Listen(
       loop(), "/tmp/" + std::string(120, 'x'), [](RankSocket::ClientId, const ProgressMessage&) {},
       [](RankSocket::ClientId) {}, [](const std::string&) {});
