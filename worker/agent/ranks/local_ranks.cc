@@ -46,43 +46,10 @@ bool IsCrash(int signal) {
   return std::ranges::find(kCrashes, signal) != kCrashes.end();
 }
 
-std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  }
-  return "";
-}
-
 // On disk, where the agent has a folder there.
 std::string TemporaryBase(const core::AgentConfig& config) {
   const std::filesystem::path disk = std::filesystem::path(config.cache_dir).parent_path();
   return config.cache_dir.empty() ? config.run_dir + "/tmp" : (disk / "tmp").string();
-}
-
-// What ranks find of the environment that the agent has. Of the shell that `lockstep run` was
-// started in, TMPDIR is where the ranks' own ones are (worker/place/run_folder.h), and HOSTNAME may
-// not be this machine's name (worker/place/spawn.h).
-std::vector<std::string> Inherited(const core::AgentConfig& config) {
-  std::vector<std::string> environment = OwnEnvironment();
-  if (config.shares_computer) {
-    std::erase_if(environment,
-                  [](const std::string& entry) { return entry.starts_with("TMPDIR="); });
-    for (std::string& entry : environment) {
-      if (entry.starts_with("HOSTNAME=")) entry = "HOSTNAME=" + OwnHostName();
-    }
-  }
-  return environment;
-}
-
-// IP:PORT of each rank, where there are ports for them.
-std::vector<std::string> Endpoints(const core::Start& start, int processes) {
-  std::vector<std::string> endpoints;
-  for (const core::MachinePorts& machine : start.ports) {
-    for (uint32_t l = 0; l < static_cast<uint32_t>(processes); ++l) {
-      endpoints.push_back(EndpointText(machine.address, static_cast<uint16_t>(machine.first + l)));
-    }
-  }
-  return endpoints;
 }
 
 }  // namespace
@@ -95,17 +62,13 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       table_(table),
       logs_(logs),
       config_(config),
-      job_(config->job),
-      socket_path_(std::move(socket_path)),
       owner_(owner),
       log_(std::move(log)),
-      interface_(config->interface),
-      cache_dir_(config->cache_dir.empty() ? config->run_dir + "/caches" : config->cache_dir),
+      environment_(config, std::move(socket_path), &bindings_, &temporary_, &mpi_),
       temporary_(loop, TemporaryBase(*config), log_),
       shared_memory_(HasOwnSharedMemory(*config)),
-      inherited_(Inherited(*config)),
       bindings_(
-          loop, config, std::move(machine), inherited_, &views_,
+          loop, config, std::move(machine), environment_.inherited(), &views_,
           [this](core::Binding binding, const std::string& reason) {
             owner_->OnBound(generation_, binding, reason);
           },
@@ -124,23 +87,16 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
               log_),
       mpi_(loop, spawner, &processes_, *config, this, log_),
       down_timer_(loop, [this] { StartThoseDown(); }) {
-  oom_kills_ = stats_.ReadOomKills();
-  // NCCL's processes share its default port with those of other jobs on the node's network.
-  const Result<uint32_t> port = FindFreePort(static_cast<uint64_t>(BootTime().count()));
-  if (port.ok()) ras_address_ = "127.0.0.1:" + std::to_string(*port);
-  const std::vector<topology::Nic> near = bindings_.NearNics();
-  const topology::Machine& own = bindings_.machine();
-  if (interface_.empty()) interface_ = topology::SocketInterface(near);
-  // To NCCL all machines with one host name are one, which must be told one thing.
-  if (!config->shares_computer) rdma_devices_ = topology::RdmaDevices(own.nics, near);
+  oom_kills_.Count();
+  environment_.FindNetwork();
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
-  MakeCompileCaches(cache_dir_);
+  MakeCompileCaches(environment_.cache_dir());
   if (config->checkpoint_path.empty()) return;
   kept_ = std::make_unique<KeptCaches>(
-      loop, cache_dir_, config->checkpoint_path,
-      [rank = AnyRequest(), gpus = own.gpus]() -> Result<std::string> {
+      loop, environment_.cache_dir(), config->checkpoint_path,
+      [rank = environment_.AnyRequest(), gpus = bindings_.machine().gpus]() -> Result<std::string> {
         if (!rank.ok()) return rank.error();
         return CacheIdentity(*rank, gpus);
       },
@@ -151,12 +107,6 @@ void LocalRanks::KillRank(uint32_t local_rank) {
   if (local_rank < views_.size() && views_[local_rank].pid != 0) {
     kill(-views_[local_rank].pid, SIGKILL);
   }
-}
-
-uint32_t LocalRanks::RankOf(int local_rank) const {
-  return start_.PlaceOf(config_->machine) *
-             static_cast<uint32_t>(core::ProcessesStarted(config_->job.spec)) +
-         static_cast<uint32_t>(local_rank);
 }
 
 // ---- starting ----
@@ -173,33 +123,17 @@ void LocalRanks::Reset() {
   }
 }
 
-Json LocalRanks::ChangesSince(const std::vector<std::string>& old, int local_rank) const {
-  Json changes = Json::object();
-  const auto name = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
-  for (const std::string& entry : old) changes[name(entry)] = nullptr;
-  for (const std::string& entry : RequestFor(start_, local_rank).env) {
-    if (std::ranges::find(old, entry) != old.end()) {
-      changes.erase(name(entry));
-    } else {
-      changes[name(entry)] = entry.substr(entry.find('=') + 1);
-    }
-  }
-  return changes;
-}
-
 void LocalRanks::Start(const core::Start& start, Time lease_end,
                        const std::vector<uint32_t>& kept) {
   known_.clear();
   for (const uint32_t rank : kept) {
-    known_[rank] = RequestFor(start_, static_cast<int>(rank - RankOf(0))).env;
+    known_[rank] = environment_.RequestFor(static_cast<int>(rank - RankOf(0))).env;
   }
-  start_ = start;
+  environment_.BeginGeneration(start);
   generation_ = start.generation;
-  if (!start.members.empty()) job_.spec.num_machines = static_cast<int32_t>(start.members.size());
   runs_.clear();
   down_.clear();
   done_.clear();
-  const bool launched = core::StartsFromMachine0(config_->job.spec);
   warm_ = 0;
   parked_.BeginGeneration();
   bindings_.BeginGeneration();
@@ -208,13 +142,8 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
   temporary_.Begin(generation_, kept);
   shared_memory_.BeginGeneration();
-  if (launched && config_->machine == 0) {
-    const Result<std::string> own = OwnProgram();
-    Result<std::string> folder = !own.ok() ? own
-                                           : MakeLauncherFolder(config_->run_dir, generation_,
-                                                                config_->job, *own, socket_path_);
-    if (!folder.ok()) return Fail(0, core::kExitNotExecutable, folder.error().message);
-    launcher_dir_ = std::move(*folder);
+  if (const Status made = environment_.MakeLauncher(); !made.ok()) {
+    return Fail(0, core::kExitNotExecutable, made.error().message);
   }
   const Status begun = mpi_.Begin(generation_);
   if (begun.ok()) {
@@ -247,11 +176,11 @@ void LocalRanks::LaunchRanks(Time lease_end) {
     if (BootTime() >= lease_end) return;
     const uint32_t rank = RankOf(l);
     if (const auto known = known_.find(rank); known != known_.end()) {
-      owner_->OnTakenIn(rank, ChangesSince(known->second, l));
+      owner_->OnTakenIn(rank, environment_.ChangesSince(known->second, l));
       continue;
     }
     int exit_code = 0;
-    std::string failure = LaunchRank(start_, l, &exit_code);
+    std::string failure = LaunchRank(l, &exit_code);
     if (!failure.empty()) return Fail(rank, exit_code, failure);
   }
   const size_t anew = views_.size() - known_.size();
@@ -270,80 +199,10 @@ void LocalRanks::LaunchRanks(Time lease_end) {
   }));
 }
 
-core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_rank) const {
-  const topology::BindingPlan& plan = bindings_.plan();
-  const topology::RankBinding& binding = plan.ranks[static_cast<size_t>(local_rank)];
-  core::ProcessIdentity id;
-  id.machine = static_cast<int>(start.PlaceOf(config_->machine));
-  id.local_rank = local_rank;
-  id.attempt = start.generation.attempt;
-  id.n = start.generation.n;
-  id.epoch = config_->epoch;
-  id.restarts = start.restarts;
-  id.job_uid = config_->job_uid;
-  id.master_addr = start.master_address;
-  id.master_port = static_cast<int>(start.master_port);
-  id.endpoints = Endpoints(start, core::ProcessesStarted(config_->job.spec));
-  id.socket_path = socket_path_;
-  if (!config_->checkpoint_path.empty()) {
-    CheckpointVolume volume(config_->checkpoint_path, config_->job_uid);
-    id.checkpoint_dir = volume.CheckpointDir(start.generation);
-  }
-  id.resume_dir = start.resume;
-  id.local_dir = config_->run_dir + "/local";
-  id.cache_dir = cache_dir_;
-  id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
-                  std::to_string(RankOf(local_rank)) + ".json";
-  id.temporary_dir = temporary_.Of(RankOf(local_rank));
-  id.launcher_dir = launcher_dir_;
-  id.omp_threads = binding.omp_threads;
-  id.has_gpu = binding.has_gpu;
-  id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
-                         ? binding.isolated
-                         : plan.visible;
-  id.interface = interface_;
-  mpi_.AddTo(&id);
-  id.ras_address = ras_address_;
-  id.rdma_devices = rdma_devices_;
-  return id;
-}
-
-SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) const {
-  SpawnRequest request;
-  request.env = core::BuildEnvironment(inherited_, job_, Identity(start, local_rank));
-  request.argv = core::BuildCommand(job_, request.env);
-  request.working_directory = config_->job.spec.working_dir;
-  return request;
-}
-
-std::optional<SpawnFailure> LocalRanks::SetPath(SpawnRequest* request) {
-  auto found = FindProgram(request->argv.front(), Variable(request->env, "PATH"),
-                           request->working_directory);
-  if (auto* failure = std::get_if<SpawnFailure>(&found)) return std::move(*failure);
-  request->path = std::get<std::string>(found);
-  return std::nullopt;
-}
-
-std::vector<std::string> LocalRanks::MachineEnvironment() const {
-  core::ProcessIdentity identity = Identity(core::Start{}, 0);
-  identity.gpu_variables = bindings_.plan().visible;
-  std::vector<std::string> all = core::BuildEnvironment(inherited_, config_->job, identity);
-  std::erase_if(all, [](const std::string& variable) {
-    return core::IsReserved(std::string_view(variable).substr(0, variable.find('=')));
-  });
-  return all;
-}
-
-Result<SpawnRequest> LocalRanks::AnyRequest() const {
-  SpawnRequest request = RequestFor(core::Start{}, 0);
-  if (const auto failure = SetPath(&request)) return Error::NotFound(failure->message);
-  return request;
-}
-
-std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
+std::string LocalRanks::LaunchRank(int local_rank, int* exit_code) {
   auto index = static_cast<size_t>(local_rank);
-  SpawnRequest request = RequestFor(start, local_rank);
-  if (const auto failure = SetPath(&request)) {
+  SpawnRequest request = environment_.RequestFor(local_rank);
+  if (const auto failure = RankEnvironment::SetPath(&request)) {
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
@@ -419,9 +278,9 @@ void LocalRanks::StartThoseDown() {
     down = down_.erase(down);
     if (!lives || index >= views_.size() || views_[index].pid != 0) continue;
     int exit_code = 0;
-    SpawnRequest request = RequestFor(start_, static_cast<int>(index));
+    SpawnRequest request = environment_.RequestFor(static_cast<int>(index));
     std::string failure;
-    if (const auto missing = SetPath(&request)) {
+    if (const auto missing = RankEnvironment::SetPath(&request)) {
       exit_code = ExitCodeOf(*missing);
       failure = missing->message;
     } else {
@@ -438,7 +297,7 @@ void LocalRanks::StartThoseDown() {
   if (!down_.empty()) down_timer_.WakeAt(BootTime() + kOrphansLook);
   if (!started) return;
   // What the kernel killed beside a rank that is dead explains no later death.
-  oom_kills_ = stats_.ReadOomKills();
+  oom_kills_.Count();
   bindings_.Read();
 }
 
@@ -463,7 +322,7 @@ void LocalRanks::RunNext() {
 }
 
 std::string LocalRanks::LaunchCommand(const core::Run& run) {
-  SpawnRequest request = RequestFor(start_, 0);
+  SpawnRequest request = environment_.RequestFor(0);
   request.path = "/bin/sh";
   request.argv = {"sh", "-c", run.command};
   bindings_.Hook(0, &request);
@@ -537,7 +396,7 @@ bool LocalRanks::CanKeep(uint32_t rank) const {
 
 void LocalRanks::ClearCaches() {
   const int removed =
-      ClearHalfMade(cache_dir_, std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
+      ClearHalfMade(environment_.cache_dir(), std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
   if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
   if (kept_ && config_->machine == 0) kept_->Keep();
 }
@@ -555,7 +414,7 @@ void LocalRanks::OnGone() {
   }
   mpi_.End();
   owner_->OnAllDead(generation_);
-  oom_kills_ = stats_.ReadOomKills();
+  oom_kills_.Count();
 }
 
 void LocalRanks::OnUnkillable(const std::string& processes) {
@@ -574,23 +433,18 @@ void LocalRanks::OnDeath(core::Failure death) {
     death.exit_code = 0;
   }
   death.at = core::BeganToDie(death, logs_->WordsBegan(death.rank));
-  const bool has_peers = job_.spec.num_machines * core::ProcessesStarted(job_.spec) > 1;
+  const bool has_peers = environment_.job().spec.num_machines *
+ core::ProcessesStarted(config_->job.spec) > 1;
   logs_->ShowHeld(death.rank, has_peers && core::NamesLostPeer(death.stderr_tail));
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
   const bool failed = mpi_.Judge(rank - RankOf(0), &death);
-  if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
+  if (death.signal == SIGKILL && death.by_itself && oom_kills_.TakeOne()) {
+ death.cause = core::Cause::kOutOfMemory;
+ }
   if (commanded) return OnCommandEnded(std::move(death));
   if (!failed) return owner_->OnFinished(generation_, rank, death.by_itself);
   if (death.by_itself) logs_->ShowFailed(death.rank);
   owner_->OnDied(generation_, std::move(death));
-}
-
-// The kernel says of no process that it was killed for want of memory; it counts them.
-bool LocalRanks::WasOutOfMemory(const core::Failure& death) {
-  if (death.signal != SIGKILL || !death.by_itself || !oom_kills_) return false;
-  if (stats_.ReadOomKills().value_or(0) <= *oom_kills_) return false;
-  ++*oom_kills_;
-  return true;
 }
 
 void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message) {

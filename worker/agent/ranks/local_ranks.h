@@ -23,15 +23,15 @@
 #include "base/time.h"
 #include "core/gang/protocol/messages.h"
 #include "core/plan/agent_config.h"
-#include "core/plan/environment.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_pump.h"
-#include "worker/agent/metrics/machine_stats.h"
+#include "worker/agent/metrics/oom_kills.h"
 #include "worker/agent/parked/parked_ranks.h"
 #include "worker/agent/processes/live_table.h"
 #include "worker/agent/processes/process_set.h"
 #include "worker/agent/rank_socket/progress_message.h"
 #include "worker/agent/ranks/rank_bindings.h"
+#include "worker/agent/ranks/rank_environment.h"
 #include "worker/agent/services/mpi_services.h"
 #include "worker/agent/storage/kept_caches.h"
 #include "worker/agent/storage/shared_memory.h"
@@ -108,9 +108,8 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
     if (kept_) kept_->Fetch();
   }
 
-  // What a rank would find, less what each has of its own, with all GPUs of this machine's
-  // processes: "NAME=value".
-  std::vector<std::string> MachineEnvironment() const;
+  // As RankEnvironment::OfMachine.
+  std::vector<std::string> MachineEnvironment() const { return environment_.OfMachine(); }
 
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard_ = guard); }
@@ -141,13 +140,6 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
 
   // Empties what is known of the ranks that are started anew.
   void Reset();
-  // What changes for a rank that knows the environment `old`.
-  Json ChangesSince(const std::vector<std::string>& old, int local_rank) const;
-  core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
-  SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
-  static std::optional<SpawnFailure> SetPath(SpawnRequest* request);
-  // As of rank 0, of no generation.
-  Result<SpawnRequest> AnyRequest() const;
   // Whether a parked interpreter has become the rank.
   bool LaunchParked(size_t local_rank, SpawnRequest request);
   Status Adopt(size_t local_rank, SpawnedProcess process);
@@ -157,55 +149,44 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   void OnCommandEnded(core::Failure death);
   void LaunchRanks(Time lease_end);
   // Empty: it runs.
-  std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
+  std::string LaunchRank(int local_rank, int* exit_code);
   std::string LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code);
   void StartThoseDown();
   // What killed ranks left half-made in compile caches, beside the next generation's start.
   void ClearCaches();
   void SweepSharedMemory();
-  bool WasOutOfMemory(const core::Failure& death);
   bool SaysWhyItFails(int rank);
   // `rank` -1: of none.
   void Fail(int64_t rank, int exit_code, const std::string& message);
-  uint32_t RankOf(int local_rank) const;
+  uint32_t RankOf(int local_rank) const { return environment_.RankOf(local_rank); }
 
   EventLoop* loop_;
   Spawner* spawner_;
   LiveTable* table_;
   LogPump* logs_;
   const core::AgentConfig* config_;
-  core::TrainingJob job_;  // as a generation sees it: of its members
-  std::string socket_path_;
   Owner* owner_;
   LogFn log_;
-  std::string interface_;             // as core::ProcessIdentity has it
-  std::string ras_address_;           // likewise
-  std::string rdma_devices_;          // likewise
-  std::string cache_dir_;             // likewise
+  RankEnvironment environment_;
   std::unique_ptr<KeptCaches> kept_;  // null: there is no claim
   TemporaryFolders temporary_;
   SharedMemory shared_memory_;
   pid_t guard_ = 0;
-  std::vector<std::string> inherited_;
   std::vector<RankView> views_;  // by local rank
   RankBindings bindings_;
   ProcessSet processes_;
   ParkedRanks parked_;
   MpiServices mpi_;
   core::Generation generation_;
-  core::Start start_;  // of generation_
   // Until the others are launched: ranks that live on into generation_, and the environment that
   // each knows.
   std::map<uint32_t, std::vector<std::string>> known_;
-  std::string launcher_dir_;       // as core::ProcessIdentity has it
   std::deque<core::Run> runs_;     // what the launcher wants; the first runs
   std::map<uint32_t, Time> down_;  // ranks to start again, and a time to which the lease lasts
   WakeTimer down_timer_;
   std::set<pid_t> done_;  // ranks of this generation whose programs have ended
   size_t warm_ = 0;       // ranks of this generation that came of parked interpreters
-  MachineStatsReader stats_;
-  std::optional<uint64_t>
-      oom_kills_;  // as counted before the ranks began, and those explained since
+  OomKills oom_kills_;
   Lifetime lifetime_;
 };
 
