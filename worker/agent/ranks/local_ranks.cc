@@ -10,8 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "base/net/free_port.h"
-#include "base/text/endpoint.h"
 #include "core/exit_codes.h"
 #include "core/failure/last_words.h"
 #include "core/failure/peer_loss.h"
@@ -19,9 +17,6 @@
 #include "core/model/launch.h"
 #include "worker/agent/processes/descendants.h"
 #include "worker/agent/processes/process_environment.h"
-#include "worker/agent/processes/program.h"
-#include "worker/agent/rank_socket/launcher_folder.h"
-#include "worker/agent/storage/checkpoint_volume.h"
 #include "worker/agent/storage/compile_caches.h"
 
 namespace lockstep::agent {
@@ -395,8 +390,8 @@ bool LocalRanks::CanKeep(uint32_t rank) const {
 }
 
 void LocalRanks::ClearCaches() {
-  const int removed =
-      ClearHalfMade(environment_.cache_dir(), std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
+  const int removed = ClearHalfMade(
+      environment_.cache_dir(), std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
   if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
   if (kept_ && config_->machine == 0) kept_->Keep();
 }
@@ -433,14 +428,14 @@ void LocalRanks::OnDeath(core::Failure death) {
     death.exit_code = 0;
   }
   death.at = core::BeganToDie(death, logs_->WordsBegan(death.rank));
-  const bool has_peers = environment_.job().spec.num_machines *
- core::ProcessesStarted(config_->job.spec) > 1;
+  const core::Spec& spec = environment_.job().spec;
+  const bool has_peers = spec.num_machines * core::ProcessesStarted(spec) > 1;
   logs_->ShowHeld(death.rank, has_peers && core::NamesLostPeer(death.stderr_tail));
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
   const bool failed = mpi_.Judge(rank - RankOf(0), &death);
   if (death.signal == SIGKILL && death.by_itself && oom_kills_.TakeOne()) {
- death.cause = core::Cause::kOutOfMemory;
- }
+    death.cause = core::Cause::kOutOfMemory;
+  }
   if (commanded) return OnCommandEnded(std::move(death));
   if (!failed) return owner_->OnFinished(generation_, rank, death.by_itself);
   if (death.by_itself) logs_->ShowFailed(death.rank);

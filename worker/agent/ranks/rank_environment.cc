@@ -84,8 +84,8 @@ Status RankEnvironment::MakeLauncher() {
   if (!core::StartsFromMachine0(config_->job.spec) || config_->machine != 0) return {};
   const Result<std::string> own = OwnProgram();
   if (!own.ok()) return own.error();
-  Result<std::string> folder = MakeLauncherFolder(config_->run_dir, start_.generation,
-                                                  config_->job, *own, socket_path_);
+  Result<std::string> folder =
+      MakeLauncherFolder(config_->run_dir, start_.generation, config_->job, *own, socket_path_);
   if (!folder.ok()) return folder.error();
   launcher_dir_ = std::move(*folder);
   return {};
