@@ -22,7 +22,7 @@ def defines(text, path, name):
     *scopes, function = name.split("::")
     if re.search(rf"^(?!//)\S.*?(?<![\w:.>]){name}\((?!.*;\s*$)", text, re.MULTILINE):
         return True
-    inside = not scopes or re.search(rf"\b(?:class|struct)\b.*\b{scopes[-1]}\b.*{{", text)
+    inside = not scopes or re.search(rf"\b(?:class|struct)\b[^;{{]*\b{scopes[-1]}\b[^;{{]*{{", text)
     line = rf"^\s+{STATEMENT}[^/\s][^=;(]*[\s&*]{function}\((?!.*;\s*$)"
     return bool(inside and re.search(line, text, re.MULTILINE))
 

@@ -27,6 +27,7 @@ struct Agent::Events final : GangPort::Owner,
                              LocalRanks::Owner,
                              MemoryStore::Owner,
                              WorldWatch::Owner,
+                             RankSocket::Owner,
                              RejoinRequests::Owner,
                              RunRequests::Owner,
                              CommitRequests::Owner {
@@ -112,7 +113,11 @@ struct Agent::Events final : GangPort::Owner,
     agent.coordinator_->OnMpiWorld(size, core::WorldSize(agent.config_.job.spec));
   }
 
-  // What processes ask for by the socket.
+  // What processes say and ask by the socket.
+  void OnProgress(RankSocket::ClientId client, const ProgressMessage& message) override {
+    agent.OnProgress(client, message);
+  }
+  void OnClosed(RankSocket::ClientId client) override { agent.rejoin_->OnClosed(client); }
   void Answer(RankSocket::ClientId client, const std::string& line) override {
     agent.progress_->Answer(client, line);
   }
@@ -253,12 +258,8 @@ Status Agent::OpenRanks(const std::string& executable) {
         CarryOut(member_->OnMeasured(Now(), std::move(measured)));
       },
       logs_->Logger());
-  Result<std::unique_ptr<RankSocket>> progress = RankSocket::Listen(
-      loop_.get(), socket_path,
-      [this](RankSocket::ClientId client, const ProgressMessage& message) {
-        OnProgress(client, message);
-      },
-      [this](RankSocket::ClientId client) { rejoin_->OnClosed(client); }, logs_->Logger());
+  Result<std::unique_ptr<RankSocket>> progress =
+      RankSocket::Listen(loop_.get(), socket_path, events_.get(), logs_->Logger());
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
   return {};

@@ -9,10 +9,8 @@
 namespace lockstep::agent {
 
 Result<std::unique_ptr<RankSocket>> RankSocket::Listen(EventLoop* loop, const std::string& path,
-                                                       Handler handler, CloseHandler on_close,
-                                                       LogFn log) {
-  std::unique_ptr<RankSocket> server(
-      new RankSocket(loop, path, std::move(handler), std::move(on_close), std::move(log)));
+                                                       Owner* owner, LogFn log) {
+  std::unique_ptr<RankSocket> server(new RankSocket(loop, path, owner, std::move(log)));
   // Processes may run as another user than the agent only in images that share one; its mode keeps
   // everybody else of the machine out.
   Result<UniqueFd> fd = ListenUnix(path);
@@ -22,10 +20,9 @@ Result<std::unique_ptr<RankSocket>> RankSocket::Listen(EventLoop* loop, const st
   return server;
 }
 
-RankSocket::RankSocket(EventLoop* loop, std::string path, Handler handler, CloseHandler on_close,
-                       LogFn log)
+RankSocket::RankSocket(EventLoop* loop, std::string path, Owner* owner, LogFn log)
     : path_(std::move(path)),
-      handler_(std::move(handler)),
+      owner_(owner),
       lines_(loop,
              {.what = "a progress connection",
               .max_clients = kMaxClients,
@@ -33,7 +30,7 @@ RankSocket::RankSocket(EventLoop* loop, std::string path, Handler handler, Close
               .max_unread = kMaxUnread},
              {.on_line = [this](ClientId client,
                                 std::string_view line) { return OnLine(client, line); },
-              .on_close = std::move(on_close)},
+              .on_close = [this](ClientId client) { owner_->OnClosed(client); }},
              std::move(log)) {}
 
 RankSocket::~RankSocket() {
@@ -43,7 +40,7 @@ RankSocket::~RankSocket() {
 Status RankSocket::OnLine(ClientId client, std::string_view line) {
   Result<ProgressMessage> message = ParseProgressMessage(line);
   if (!message.ok()) return message.error();
-  handler_(client, *message);
+  owner_->OnProgress(client, *message);
   return {};
 }
 

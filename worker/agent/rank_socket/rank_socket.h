@@ -6,7 +6,6 @@
 #ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RANK_SOCKET_H_
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_RANK_SOCKET_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,16 +20,23 @@ namespace lockstep::agent {
 class RankSocket {
  public:
   using ClientId = LineServer::ClientId;
-  using Handler = std::function<void(ClientId, const ProgressMessage&)>;
-  using CloseHandler = std::function<void(ClientId)>;
+
+  class Owner {
+   public:
+    virtual void OnProgress(ClientId client, const ProgressMessage& message) = 0;
+    virtual void OnClosed(ClientId client) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
 
   static constexpr size_t kMaxClients = 1280;
   static constexpr size_t kMaxUnread = size_t{256} << 10;
 
-  // Binds `path` (at most 107 bytes), which must not exist, for this user alone.
+  // Binds `path` (at most 107 bytes), which must not exist, for this user alone. `owner` outlives
+  // this.
   static Result<std::unique_ptr<RankSocket>> Listen(EventLoop* loop, const std::string& path,
-                                                    Handler handler, CloseHandler on_close,
-                                                    LogFn log);
+                                                    Owner* owner, LogFn log);
   ~RankSocket();
   RankSocket(const RankSocket&) = delete;
   RankSocket& operator=(const RankSocket&) = delete;
@@ -42,11 +48,11 @@ class RankSocket {
   size_t clients() const { return lines_.clients(); }
 
  private:
-  RankSocket(EventLoop* loop, std::string path, Handler handler, CloseHandler on_close, LogFn log);
+  RankSocket(EventLoop* loop, std::string path, Owner* owner, LogFn log);
   Status OnLine(ClientId client, std::string_view line);
 
   std::string path_;
-  Handler handler_;
+  Owner* owner_;
   LineServer lines_;
 };
 

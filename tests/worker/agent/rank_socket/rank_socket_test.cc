@@ -18,27 +18,27 @@
 namespace lockstep::agent {
 namespace {
 
-class RankSocketTest : public LoopTest {
+class RankSocketTest : public LoopTest, protected RankSocket::Owner {
  protected:
   RankSocketTest() {
     std::string name = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
     folder_ = mkdtemp(name.data());
     path_ = (folder_ / "socket").string();
-    auto socket = RankSocket::Listen(
-        loop(), path_,
-        [this](RankSocket::ClientId client, const ProgressMessage& message) {
-          if (const auto* report = std::get_if<ProgressReport>(&message)) {
-            steps_.push_back(report->step);
-          } else {
-            socket_->Answer(client, LatestAnswer(1, "/ckpt/7"));
-          }
-        },
-        [this](RankSocket::ClientId) { ++closed_; },
-        [this](const std::string& line) { log_.push_back(line); });
+    auto socket = RankSocket::Listen(loop(), path_, this,
+                                     [this](const std::string& line) { log_.push_back(line); });
     EXPECT_TRUE(socket.ok());
     socket_ = std::move(*socket);
   }
   ~RankSocketTest() override { std::filesystem::remove_all(folder_); }
+
+  void OnProgress(RankSocket::ClientId client, const ProgressMessage& message) override {
+    if (const auto* report = std::get_if<ProgressReport>(&message)) {
+      steps_.push_back(report->step);
+    } else {
+      socket_->Answer(client, LatestAnswer(1, "/ckpt/7"));
+    }
+  }
+  void OnClosed(RankSocket::ClientId /*client*/) override { ++closed_; }
 
   int Dial() {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -141,9 +141,8 @@ TEST_F(RankSocketTest, AnEndedConnectionIsTold) {
 }
 
 TEST_F(RankSocketTest, APathThatIsTooLongIsSaid) {
-  const auto socket = RankSocket::Listen(
-      loop(), "/tmp/" + std::string(120, 'x'), [](RankSocket::ClientId, const ProgressMessage&) {},
-      [](RankSocket::ClientId) {}, [](const std::string&) {});
+  const auto socket =
+      RankSocket::Listen(loop(), "/tmp/" + std::string(120, 'x'), this, [](const std::string&) {});
   ASSERT_FALSE(socket.ok());
   EXPECT_NE(socket.error().message.find("107 bytes"), std::string::npos);
 }
