@@ -116,7 +116,7 @@ bool WantsColor() {
   return no_color == nullptr || *no_color == '\0';
 }
 
-class LocalOperator {
+class LocalOperator final : private gang::GangLink::Owner {
  public:
   LocalOperator(const core::TrainingJob& job, RunState state, const RunOptions& options,
                 RunSetup setup)
@@ -137,10 +137,7 @@ class LocalOperator {
              .marks_stderr = MarksStderr(job, options),
              .on_line = [this](uint32_t machine,
                                std::string_view line) { page_->OnLine(machine, line); }}),
-        link_(setup_.loop.get(), LinkOptions(job.spec.num_machines, WantsPage(options)),
-              {.on_status = [this](const std::string&, const core::GangStatus& status,
-                                   Time at) { OnStatus(status, at); },
-               .on_accepted = nullptr}),
+        link_(setup_.loop.get(), LinkOptions(job.spec.num_machines, WantsPage(options)), this),
         job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
         printer_(options.started, ranks(), core::ProcessesStarted(job.spec)),
@@ -268,7 +265,7 @@ class LocalOperator {
                   " to save and leave; press Ctrl-C once more to kill them at once");
   }
 
-  void OnStatus(const core::GangStatus& status, Time at) {
+  void OnStatus(const std::string& /*job*/, const core::GangStatus& status, Time at) override {
     if (!job_.OnStatus(status, at) || status.machine != 0) return;
     history_.Update(status, job_.machine0()->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
@@ -280,6 +277,7 @@ class LocalOperator {
     PrintNews();
     if (job_.held() && !apply_failed_) ApplyCode();
   }
+  void OnAccepted(const std::string& /*job*/) override {}
 
   void OnEnd(const AgentEnd& end) {
     if (end.machine >= kFirstSpare) return job_.OnEnd(end.machine, MachineEndOf(end));

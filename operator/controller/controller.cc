@@ -55,20 +55,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       options_(std::move(options)),
       executor_(loop, client, events),
       refresher_(loop, client, &caches_, &budget_),
-      link_(loop, {.max_polls = options_.max_polls},
-            {.on_status =
-                 [this](const std::string& job, const core::GangStatus& status, Time at) {
-                   const JobKey key = JobOf(job);
-                   JobRecord* record = jobs_.Find(key);
-                   if (record == nullptr) return;
-                   Update(status, at, record);
-                   Wake(key.name_space, key.name, Priority::kNormal);
-                 },
-             .on_accepted =
-                 [this](const std::string& job) {
-                   const JobKey key = JobOf(job);
-                   Wake(key.name_space, key.name, Priority::kNormal);
-                 }}),
+      link_(loop, {.max_polls = options_.max_polls}, this),
       jobs_(metrics),
       queue_wait_(AddHistogram(metrics, "lockstep_operator_queue_wait_seconds",
                                "Time from a job's turn to its decision", ShortTimes())),
@@ -130,6 +117,19 @@ void Controller::OnNoQueues(const std::string& scope, uint64_t round, Watched wh
     if (!scopes_.IsCurrent(scope, round)) return;
     if (scopes_.OnNoQueues(scope, which, why)) WakeQueued();
   }));
+}
+
+void Controller::OnStatus(const std::string& job, const core::GangStatus& status, Time at) {
+  const JobKey key = JobOf(job);
+  JobRecord* record = jobs_.Find(key);
+  if (record == nullptr) return;
+  Update(status, at, record);
+  Wake(key.name_space, key.name, Priority::kNormal);
+}
+
+void Controller::OnAccepted(const std::string& job) {
+  const JobKey key = JobOf(job);
+  Wake(key.name_space, key.name, Priority::kNormal);
 }
 
 void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {

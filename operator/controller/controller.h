@@ -52,7 +52,7 @@ struct ControllerOptions {
   size_t max_polls = 256;                    // connections to gangs at a time
 };
 
-class Controller {
+class Controller final : private gang::GangLink::Owner {
  public:
   // All pointers must outlive it.
   Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events,
@@ -94,6 +94,8 @@ class Controller {
  private:
   using JobKey = kube::ObjectName;
 
+  void OnStatus(const std::string& job, const core::GangStatus& status, Time at) override;
+  void OnAccepted(const std::string& job) override;
   template <typename T>
   void Deliver(uint64_t round, kube::Watched resource, kube::Batch<T> batch,
                void (Controller::*apply)(kube::Batch<T>));

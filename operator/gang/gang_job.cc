@@ -157,7 +157,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   if (!status.ok()) poll_.Leave();
   poll_.GiveWay();
   poll_.Schedule(now + wait);
-  if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
+  if (status.ok()) shared_->owner->OnStatus(std::string(name_), *status, now);
 }
 
 // ---- asking others ----
@@ -200,7 +200,7 @@ void GangJob::OnOthersAnswer(size_t which, const Result<HttpAnswer>& answer) {
   if (!status.ok()) connection.Leave();
   connection.GiveWay();
   connection.Schedule(now + wait);
-  if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
+  if (status.ok()) shared_->owner->OnStatus(std::string(name_), *status, now);
 }
 
 // Until a member asked again will have missed machine 0 for machineLostAfter, if that stays silent.
@@ -258,7 +258,7 @@ void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {
   accepted_by_ = said_to_;
   if (desired_.empty()) return;
   if (!Accepted(desired_)) return put_.Schedule(now);
-  if (shared_->handlers.on_accepted) shared_->handlers.on_accepted(std::string(name_));
+  shared_->owner->OnAccepted(std::string(name_));
 }
 
 }  // namespace lockstep::gang

@@ -23,7 +23,7 @@ namespace lockstep::gang {
 struct GangShared {
   EventLoop* loop;
   GangLinkOptions options;
-  GangLinkHandlers handlers;
+  GangLink::Owner* owner;
   Semaphore polls;
   Semaphore puts;
   size_t jobs = 0;

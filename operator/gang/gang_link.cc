@@ -6,12 +6,9 @@
 
 namespace lockstep::gang {
 
-GangLink::GangLink(EventLoop* loop, const GangLinkOptions& options, GangLinkHandlers handlers)
-    : shared_(new GangShared{loop,
-                             options,
-                             std::move(handlers),
-                             {loop, options.max_polls},
-                             {loop, options.max_puts}}) {}
+GangLink::GangLink(EventLoop* loop, const GangLinkOptions& options, Owner* owner)
+    : shared_(new GangShared{
+          loop, options, owner, {loop, options.max_polls}, {loop, options.max_puts}}) {}
 
 GangLink::~GangLink() = default;
 

@@ -22,7 +22,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,20 +69,25 @@ struct GangLinkOptions {
   bool by_machine = false;
 };
 
-struct GangLinkHandlers {
-  // The report of the coordinator (status.coordinator) or another member, from the attempt in the
-  // job's peers.
-  std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
-  // Machine 0's current attempt took the desired state that stands.
-  std::function<void(const std::string& job)> on_accepted;
-};
-
 class GangJob;
 struct GangShared;
 
 class GangLink {
  public:
-  GangLink(EventLoop* loop, const GangLinkOptions& options, GangLinkHandlers handlers);
+  class Owner {
+   public:
+    // The report of the coordinator (status.coordinator) or another member, from the attempt in the
+    // job's peers.
+    virtual void OnStatus(const std::string& job, const core::GangStatus& status, Time at) = 0;
+    // Machine 0's current attempt took the desired state that stands.
+    virtual void OnAccepted(const std::string& job) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // Both outlive this.
+  GangLink(EventLoop* loop, const GangLinkOptions& options, Owner* owner);
   ~GangLink();
   GangLink(const GangLink&) = delete;
   GangLink& operator=(const GangLink&) = delete;

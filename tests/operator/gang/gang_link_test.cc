@@ -25,7 +25,7 @@ Key KeyOf(uint8_t byte) {
   return key;
 }
 
-class GangLinkTest : public LoopTest {
+class GangLinkTest : public LoopTest, public GangLink::Owner {
  protected:
   std::unique_ptr<ScriptedAgent> Agent(uint32_t machine, uint32_t attempt = 1,
                                        const std::string& host = "127.0.0.1") {
@@ -43,15 +43,14 @@ class GangLinkTest : public LoopTest {
   void Open(GangLinkOptions options = {}) {
     options.last_retry = milliseconds(20);
     options.calm = Duration::zero();
-    link_ = std::make_unique<GangLink>(
-        loop(), options,
-        GangLinkHandlers{.on_status =
-                             [this](const std::string& job, const core::GangStatus& status, Time) {
-                               heard_[job].push_back(status);
-                               if (on_heard_) on_heard_(job);
-                             },
-                         .on_accepted = [this](const std::string&) { ++accepted_; }});
+    link_ = std::make_unique<GangLink>(loop(), options, this);
   }
+
+  void OnStatus(const std::string& job, const core::GangStatus& status, Time /*at*/) override {
+    heard_[job].push_back(status);
+    if (on_heard_) on_heard_(job);
+  }
+  void OnAccepted(const std::string& /*job*/) override { ++accepted_; }
 
   size_t Heard(const std::string& job = kJob) { return heard_[job].size(); }
   // The last that was heard of the job comes from this machine.
