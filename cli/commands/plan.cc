@@ -127,8 +127,7 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
                       "Number of machines, instead of spec.numMachines");
   command->add_option("-p,--processes", options->flags.processes,
                       "Processes on each machine, instead of spec.processesPerMachine");
-  command->add_option("--framework", options->flags.framework,
-                      "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None");
+  command->add_option("--framework", options->flags.framework, core::ListFrameworks());
   command->add_option("-o,--output", options->output, "table, json or yaml")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->capture_default_str();

@@ -408,8 +408,7 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       "Processes on each machine; default 1, or SLURM's tasks or GPUs of a node, or another batch "
       "system's slots");
   add("--spares", flags->spares, "Agents that wait to replace lost ones; default 0");
-  add("--framework", flags->framework,
-      "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None; default Torch");
+  add("--framework", flags->framework, core::ListFrameworks() + "; default Torch");
   add("--launch", flags->launch,
       "PerProcess, or PerMachine for torchrun and programs that start the ranks");
   add("--name", flags->name, "The job's name; default: from the command");

@@ -19,6 +19,7 @@
 #include "base/text/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/model/framework.h"
 #include "core/model/trainer.h"
 #include "core/preflight/preflight.h"
 #include "core/terms/members.h"
@@ -32,7 +33,6 @@ inline constexpr int kMostMachines = Members::kMost;
 inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
-enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kTensorFlow, kMpi, kHorovod, kNone };
 // How the ranks of an MPI program start.
 enum class MpiStart : uint8_t {
   kLauncher,  // the command is mpirun's, on machine 0 alone, which reaches the others by the agents
@@ -318,10 +318,6 @@ int ProcessesStarted(const Spec& spec);
 // clang-format off
 template <> inline constexpr auto kEnumNames<Launch> = std::to_array<EnumName<Launch>>(
     {{Launch::kPerProcess, "PerProcess"}, {Launch::kPerMachine, "PerMachine"}});
-template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName<Framework>>(
-    {{Framework::kTorch, "Torch"}, {Framework::kAccelerate, "Accelerate"},
-     {Framework::kJax, "Jax"}, {Framework::kTensorFlow, "TensorFlow"}, {Framework::kMpi, "Mpi"},
-     {Framework::kHorovod, "Horovod"}, {Framework::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<MpiStart> = std::to_array<EnumName<MpiStart>>(
     {{MpiStart::kLauncher, "Launcher"}, {MpiStart::kPmi, "Pmi"}, {MpiStart::kPmix, "Pmix"}});
 template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(

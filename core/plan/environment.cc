@@ -7,6 +7,7 @@
 
 #include "core/model/launch.h"
 #include "core/model/roles.h"
+#include "core/plan/frameworks/framework_plan.h"
 #include "core/plan/leftovers.h"
 #include "core/plan/plan.h"
 #include "core/plan/trainer_command.h"
@@ -23,100 +24,53 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
     {"CUDA_CACHE_PATH", "cuda"},
 });
 
-// Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 39> kOverridable = {
-    "OMP_NUM_THREADS",
-    "PYTHONUNBUFFERED",
-    "TMPDIR",
-    "LOCAL_SIZE",
-    "JAX_COORDINATOR_ADDRESS",
-    "JAX_ENABLE_PREEMPTION_SERVICE",
-    "JAX_LOCAL_DEVICE_IDS",
-    "OMPI_MCA_orte_hnp_uri",
-    "PMI_PORT",
-    "PMI_ID",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "MPI_LOCALRANKID",
-    "MPI_LOCALNRANKS",
-    "JSM_JSRUN_PORT",
-    "HOROVOD_RANK",
-    "HOROVOD_SIZE",
-    "HOROVOD_LOCAL_RANK",
-    "HOROVOD_LOCAL_SIZE",
-    "HOROVOD_CROSS_RANK",
-    "HOROVOD_CROSS_SIZE",
-    "HOROVOD_HOSTNAME",
-    "HOROVOD_CONTROLLER",
-    "HOROVOD_CPU_OPERATIONS",
-    "HOROVOD_GLOO_IFACE",
-    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
-    "HOROVOD_GLOO_RENDEZVOUS_PORT",
-    "NCCL_IB_HCA",
-    "NCCL_RAS_ADDR",
-    "NCCL_SOCKET_IFNAME",
-    "GLOO_SOCKET_IFNAME",
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-    "ACCELERATE_USE_CPU",
-    "ACCELERATE_MIXED_PRECISION",
-    "ACCELERATE_DYNAMO_BACKEND",
-    "ACCELERATE_DYNAMO_MODE",
-    "ACCELERATE_DYNAMO_USE_FULLGRAPH",
-    "ACCELERATE_DYNAMO_USE_DYNAMIC",
-    "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
-};
-
-constexpr std::array<std::string_view, 28> kReserved = {
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "NODE_RANK",
-    "ROLE_RANK",
-    "ROLE_WORLD_SIZE",
-    "ROLE_NAME",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_MAX_RESTARTS",
-    "TORCHELASTIC_ERROR_FILE",
-    "TORCHELASTIC_USE_AGENT_STORE",
-    "PET_NNODES",
-    "PET_NPROC_PER_NODE",
-    "PET_NODE_RANK",
-    "PET_MASTER_ADDR",
-    "PET_MASTER_PORT",
-    "PET_MAX_RESTARTS",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "TF_CONFIG",
-};
-
-template <size_t N>
-bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+bool Contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-class Collector {
- public:
-  explicit Collector(Variables& variables) : variables_(variables) {}
+// Variables of all frameworks, beside those in frameworks/.
+constexpr auto kCommon = std::to_array<OwnVariable>({
+    {"OMP_NUM_THREADS", UsersValue::kWins},
+    {"PYTHONUNBUFFERED", UsersValue::kWins},
+    {"TMPDIR", UsersValue::kWins},
+    {"NCCL_IB_HCA", UsersValue::kWins},
+    {"NCCL_RAS_ADDR", UsersValue::kWins},
+    {"NCCL_SOCKET_IFNAME", UsersValue::kWins},
+    {"GLOO_SOCKET_IFNAME", UsersValue::kWins},
+    {"RANK", UsersValue::kRefused},
+    {"LOCAL_RANK", UsersValue::kRefused},
+    {"WORLD_SIZE", UsersValue::kRefused},
+    {"LOCAL_WORLD_SIZE", UsersValue::kRefused},
+    {"GROUP_RANK", UsersValue::kRefused},
+    {"GROUP_WORLD_SIZE", UsersValue::kRefused},
+    {"NODE_RANK", UsersValue::kRefused},
+    {"ROLE_RANK", UsersValue::kRefused},
+    {"ROLE_WORLD_SIZE", UsersValue::kRefused},
+    {"ROLE_NAME", UsersValue::kRefused},
+    {"MASTER_ADDR", UsersValue::kRefused},
+    {"MASTER_PORT", UsersValue::kRefused},
+    {"PET_NNODES", UsersValue::kRefused},
+    {"PET_NPROC_PER_NODE", UsersValue::kRefused},
+    {"PET_NODE_RANK", UsersValue::kRefused},
+    {"PET_MASTER_ADDR", UsersValue::kRefused},
+    {"PET_MASTER_PORT", UsersValue::kRefused},
+    {"PET_MAX_RESTARTS", UsersValue::kRefused},
+});
 
-  void Set(std::string name, std::string value) {
-    variables_.emplace_back(std::move(name), std::move(value));
-  }
-  void Set(std::string name, int64_t value) { Set(std::move(name), std::to_string(value)); }
-  void SetUnlessEmpty(std::string name, const std::string& value) {
-    if (!value.empty()) Set(std::move(name), value);
-  }
-
- private:
-  Variables& variables_;
-};
+// Those with this rule, each once.
+std::vector<std::string_view> NamesWith(UsersValue rule) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::span<const OwnVariable> variables) {
+    for (const OwnVariable& variable : variables) {
+      if (variable.users_value == rule && !Contains(names, variable.name)) {
+        names.push_back(variable.name);
+      }
+    }
+  };
+  add(kCommon);
+  for (const FrameworkRow& row : kFrameworks) add(PlanOf(row.framework).variables);
+  return names;
+}
 
 // PerMachine: one process on each machine starts the others. It must have no rank in its
 // environment, or it would behave as one of them.
@@ -189,140 +143,6 @@ void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("MASTER_PORT", id.master_port);
 }
 
-void SetForTorch(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  env.Set("TORCHELASTIC_RUN_ID", id.job_uid);
-  env.Set("TORCHELASTIC_RESTART_COUNT", id.restarts);
-  env.Set("TORCHELASTIC_MAX_RESTARTS", spec.failure_policy.max_restarts);
-  env.SetUnlessEmpty("TORCHELASTIC_ERROR_FILE", id.error_file);
-  env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
-  // DeepSpeed's name for LOCAL_WORLD_SIZE: how many devices a machine without GPUs has.
-  env.Set("LOCAL_SIZE", spec.processes_per_machine);
-}
-
-// jax.distributed.initialize() without arguments takes the coordinator's address from its own
-// variable, and who it is from launchers that it knows: there is no variable of JAX for that. Open
-// MPI's names are the ones that an MPI library itself does not act on, be it linked or not.
-void SetForJax(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  if (!id.master_addr.empty()) {
-    env.Set("JAX_COORDINATOR_ADDRESS", id.master_addr + ":" + std::to_string(id.master_port));
-  }
-  env.Set("OMPI_MCA_orte_hnp_uri", "lockstep");
-  env.Set("OMPI_COMM_WORLD_RANK", RankOf(spec, id.machine, id.local_rank));
-  env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
-  env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
-  // It would catch SIGTERM and continue, until the program checks at a step whether it should stop.
-  env.Set("JAX_ENABLE_PREEMPTION_SERVICE", "false");
-  if (!id.has_gpu) return;
-  const int gpus = std::max(spec.resources_per_process.gpu.value_or(1), 1);
-  const bool isolated = spec.topology.gpu_visibility == GpuVisibility::kIsolated;
-  const int first = isolated ? 0 : id.local_rank * gpus;
-  std::string devices = std::to_string(first);
-  for (int gpu = first + 1; gpu < first + gpus; ++gpu) {
-    devices.append(",").append(std::to_string(gpu));
-  }
-  env.Set("JAX_LOCAL_DEVICE_IDS", std::move(devices));
-}
-
-// MPICH's and Intel MPI's processes ask for all else at that port. What they are locally, as hydra
-// tells it, is for programs that choose a GPU by it.
-void SetForPmi(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  env.SetUnlessEmpty("PMI_PORT", id.pmi_address);
-  if (!id.pmi_address.empty()) env.Set("PMI_ID", id.pmi_id);
-  env.Set("PMI_RANK", RankOf(spec, id.machine, id.local_rank));
-  env.Set("PMI_SIZE", WorldSize(spec));
-  env.Set("MPI_LOCALRANKID", id.local_rank);
-  env.Set("MPI_LOCALNRANKS", spec.processes_per_machine);
-}
-
-// Open MPI's processes ask for all else at the server that the helper's variables name. Those of
-// the first kind are mpirun's, for programs that choose a GPU by them.
-void SetForPmix(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  env.Set("OMPI_COMM_WORLD_RANK", RankOf(spec, id.machine, id.local_rank));
-  env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
-  env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
-  env.Set("OMPI_COMM_WORLD_LOCAL_SIZE", spec.processes_per_machine);
-  // Open MPI 4 asks a PMIx server only if its launcher looks like IBM's jsrun; else each process is
-  // its own world. Open MPI 5 does not read this variable.
-  env.Set("JSM_JSRUN_PORT", 1);
-  for (const auto& [name, value] : id.pmix_variables) env.Set(name, value);
-}
-
-// The variables of `horovodrun --gloo`. Machine 0 serves the rendezvous on the generation's port.
-void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  env.Set("HOROVOD_RANK", RankOf(spec, id.machine, id.local_rank));
-  env.Set("HOROVOD_SIZE", WorldSize(spec));
-  env.Set("HOROVOD_LOCAL_RANK", id.local_rank);
-  env.Set("HOROVOD_LOCAL_SIZE", spec.processes_per_machine);
-  env.Set("HOROVOD_CROSS_RANK", id.machine);
-  env.Set("HOROVOD_CROSS_SIZE", spec.num_machines);
-  env.Set("HOROVOD_HOSTNAME", "machine-" + std::to_string(id.machine));
-  env.Set("HOROVOD_CONTROLLER", "gloo");
-  env.Set("HOROVOD_CPU_OPERATIONS", "gloo");
-  env.SetUnlessEmpty("HOROVOD_GLOO_IFACE", id.interface);
-  env.Set("HOROVOD_GLOO_RENDEZVOUS_ADDR", id.master_addr);
-  env.Set("HOROVOD_GLOO_RENDEZVOUS_PORT", id.master_port);
-}
-
-// The form of tf.distribute.cluster_resolver.TFConfigClusterResolver: without roles a cluster of
-// workers only. An evaluator is a separate task that is not in the cluster.
-void SetForTensorFlow(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  if (id.endpoints.empty()) return;
-  const int64_t own = RankOf(spec, id.machine, id.local_rank);
-  std::string cluster;
-  const std::vector<Role> workers = {
-      {.name = std::string(kTensorFlowWorker), .count = static_cast<int32_t>(id.endpoints.size())}};
-  const std::vector<Role>& roles = spec.roles.empty() ? workers : spec.roles;
-  size_t rank = 0;
-  for (const Role& role : roles) {
-    std::string tasks;
-    for (int32_t i = 0; i < role.count && rank < id.endpoints.size(); ++i, ++rank) {
-      tasks.append(i == 0 ? "\"" : ", \"").append(id.endpoints[rank]).append("\"");
-    }
-    if (role.name == kTensorFlowEvaluator) continue;
-    cluster.append(cluster.empty() ? "\"" : ", \"").append(role.name);
-    cluster.append("\": [").append(tasks).append("]");
-  }
-  const RoleRank task = RoleOf(spec, own).value_or(RoleRank{workers.data(), own});
-  env.Set("TF_CONFIG", R"({"cluster": {)" + cluster + R"(}, "task": {"type": ")" + task.role->name +
-                           R"(", "index": )" + std::to_string(task.index) + "}}");
-}
-
-// The variables that `accelerate launch` always sets, with its defaults.
-void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
-  env.Set("ACCELERATE_MIXED_PRECISION", "no");
-  env.Set("ACCELERATE_DYNAMO_BACKEND", "NO");
-  env.Set("ACCELERATE_DYNAMO_MODE", "default");
-  env.Set("ACCELERATE_DYNAMO_USE_FULLGRAPH", "False");
-  env.Set("ACCELERATE_DYNAMO_USE_DYNAMIC", "False");
-  env.Set("ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION", "False");
-  if (!id.has_gpu) env.Set("ACCELERATE_USE_CPU", "true");
-}
-
-// For one process of a rank; a launcher sets its framework's own.
-void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env) {
-  switch (spec.framework) {
-    case Framework::kTorch:
-    case Framework::kAccelerate:
-      SetForTorch(spec, id, env);
-      break;
-    case Framework::kJax:
-      SetForJax(spec, id, env);
-      break;
-    case Framework::kTensorFlow:
-      SetForTensorFlow(spec, id, env);
-      break;
-    case Framework::kMpi:
-      if (ServesPmi(spec)) SetForPmi(spec, id, env);
-      if (ServesPmix(spec)) SetForPmix(spec, id, env);
-      break;
-    case Framework::kHorovod:
-      SetForHorovod(spec, id, env);
-      break;
-    case Framework::kNone:
-      break;
-  }
-}
-
 void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.Set("LOCKSTEP_JOB", job.metadata.name);
   env.Set("LOCKSTEP_JOB_UID", id.job_uid);
@@ -388,28 +208,33 @@ std::span<const CompileCache> CompileCaches() { return kCompileCaches; }
 bool IsUserOverridable(std::string_view name) {
   const bool is_cache = std::ranges::any_of(
       kCompileCaches, [&](const CompileCache& cache) { return cache.variable == name; });
-  return is_cache || Contains(kOverridable, name);
+  static const std::vector<std::string_view> names = NamesWith(UsersValue::kWins);
+  return is_cache || Contains(names, name);
 }
 
-std::span<const std::string_view> ReservedNames() { return kReserved; }
+std::span<const std::string_view> ReservedNames() {
+  static const std::vector<std::string_view> names = NamesWith(UsersValue::kRefused);
+  return names;
+}
 
 bool IsReserved(std::string_view name) {
-  return name.starts_with("LOCKSTEP_") || Contains(kReserved, name);
+  return name.starts_with("LOCKSTEP_") || Contains(ReservedNames(), name);
 }
 
 Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& identity) {
   Variables variables;
   Collector env(variables);
   const Spec& spec = job.spec;
+  const FrameworkPlan& framework = PlanOf(spec.framework);
   if (StartsFromMachine0(spec)) {
     SetForMpirun(spec, identity, env);
   } else if (spec.launch == Launch::kPerMachine) {
     SetForLauncher(spec, identity, env);
   } else {
     SetRanks(spec, identity, env);
-    SetForFramework(spec, identity, env);
+    if (framework.set_for_rank != nullptr) framework.set_for_rank(spec, identity, env);
   }
-  if (spec.framework == Framework::kAccelerate) SetForAccelerate(identity, env);
+  if (framework.set_always != nullptr) framework.set_always(identity, env);
   if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
   for (const auto& [name, value] : identity.gpu_variables) env.Set(name, value);
   // Python writes to a pipe in blocks of 8 KiB, so that what a rank prints would come minutes late,

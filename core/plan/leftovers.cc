@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/plan/frameworks/framework_plan.h"
+
 namespace lockstep::core {
 namespace {
 
@@ -29,36 +31,6 @@ constexpr std::array kPrefixes = {
 // Settings within such a family.
 constexpr std::array kSettings = {"PMIX_MCA_"sv, "PRTE_MCA_"sv};
 
-constexpr std::array kNames = {
-    "TF_CONFIG"sv,
-    "JAX_COORDINATOR_ADDRESS"sv,
-    "JAX_COORDINATOR_PORT"sv,
-    "JAX_COORDINATOR_BIND_ADDRESS"sv,
-    "JAX_NUM_PROCESSES"sv,
-    "JAX_PROCESS_ID"sv,
-    "JAX_LOCAL_DEVICE_IDS"sv,
-    "JAX_PARTITION_INDEX"sv,
-    "HOROVOD_RANK"sv,
-    "HOROVOD_SIZE"sv,
-    "HOROVOD_LOCAL_RANK"sv,
-    "HOROVOD_LOCAL_SIZE"sv,
-    "HOROVOD_CROSS_RANK"sv,
-    "HOROVOD_CROSS_SIZE"sv,
-    "HOROVOD_HOSTNAME"sv,
-    "HOROVOD_ELASTIC"sv,
-    "OMPI_UNIVERSE_SIZE"sv,
-    "OMPI_APP_CTX_NUM_PROCS"sv,
-    "OMPI_NUM_APP_CTX"sv,
-    "OMPI_FIRST_RANKS"sv,
-    "OMPI_FILE_LOCATION"sv,
-    "OMPI_ARGV"sv,
-    "OMPI_COMMAND"sv,
-    "MPI_LOCALRANKID"sv,
-    "MPI_LOCALNRANKS"sv,
-    "MPIRUN_RANK"sv,
-    "MPIEXEC_COMM_WORLD_RANK"sv,
-};
-
 bool BeginsAsOneOf(std::string_view name, const auto& prefixes) {
   return std::ranges::any_of(prefixes,
                              [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -68,7 +40,11 @@ bool BeginsAsOneOf(std::string_view name, const auto& prefixes) {
 
 bool IsLeftover(std::string_view name) {
   if (BeginsAsOneOf(name, kSettings)) return false;
-  return BeginsAsOneOf(name, kPrefixes) || std::ranges::find(kNames, name) != kNames.end();
+  return BeginsAsOneOf(name, kPrefixes) ||
+         std::ranges::any_of(kFrameworks, [name](const FrameworkRow& row) {
+           const auto& names = PlanOf(row.framework).leftovers;
+           return std::ranges::find(names, name) != names.end();
+         });
 }
 
 }  // namespace lockstep::core

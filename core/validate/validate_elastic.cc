@@ -32,11 +32,10 @@ void ValidateSizes(Validator& validator, const Spec& spec) {
 
 // Settings for one number of machines.
 void ValidateCompany(Validator& validator, const Spec& spec) {
-  if (spec.framework == Framework::kTensorFlow || spec.framework == Framework::kMpi ||
-      spec.framework == Framework::kHorovod) {
-    validator.Error("spec.framework",
-                    "must be Torch, Accelerate, Jax or None with spec.elastic, whose generations "
-                    "have different numbers of ranks");
+  if (!RowOf(spec.framework).elastic) {
+    validator.Error("spec.framework", "must be " + ListFrameworks(&FrameworkRow::elastic) +
+                                          " with spec.elastic, whose generations have different "
+                                          "numbers of ranks");
   }
   if (!spec.roles.empty()) {
     validator.Error("spec.roles",

@@ -53,7 +53,7 @@ void ValidateNames(Validator& validator) {
 // Whether each rank is a separate process of a program that distinguishes ranks.
 void ValidateProgram(Validator& validator) {
   const Spec& spec = validator.job.spec;
-  if (spec.framework == Framework::kMpi || spec.framework == Framework::kHorovod) {
+  if (!RowOf(spec.framework).roles) {
     validator.Error("spec.roles", std::string("must be empty with framework: ") +
                                       ToString(spec.framework) +
                                       ", because all of its processes have the same role");

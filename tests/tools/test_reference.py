@@ -12,6 +12,7 @@ from tls import binary
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs/reference"
 WORD = re.compile(r'"([A-Z][a-z]\w+)"')
+FRAMEWORKS = [row["name"] for row in json.loads((ROOT / "tools/lib/crd/core.json").read_text())["frameworks"]]
 
 
 def calls(function, *folders):
@@ -48,7 +49,7 @@ def documented_variables():
 
 
 @pytest.mark.parametrize("launch", ["PerProcess", "PerMachine"])
-@pytest.mark.parametrize("framework", ["Torch", "Accelerate", "Jax", "TensorFlow", "Mpi", "Horovod", "None"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_environment_page_has_every_variable_that_plan_shows(framework, launch):
     spec = {"numMachines": 2, "processesPerMachine": 2, "image": "i", "framework": framework, "launch": launch,
             "command": ["mpirun" if framework == "Mpi" else "python3", "train.py"],

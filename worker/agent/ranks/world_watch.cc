@@ -60,11 +60,8 @@ void WorldWatch::Begin(const Endpoint& master, int machines) {
 }
 
 bool WorldWatch::MeetsByTcp() const {
-  using core::Framework;
-  const Framework framework = spec_->framework;
   return core::WorldSize(*spec_) > 1 && !spec_->trainer &&
-         (framework == Framework::kTorch || framework == Framework::kAccelerate ||
-          framework == Framework::kJax || framework == Framework::kHorovod);
+         core::RowOf(spec_->framework).meets_by_tcp;
 }
 
 bool WorldWatch::settled() const { return met_ || !doubt_.empty() || core::WorldSize(*spec_) == 1; }

@@ -20,6 +20,7 @@
 
 #include "core/failure/signals.h"
 #include "core/model/fields.h"
+#include "core/model/framework.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
 #include "core/model/parse.h"
@@ -171,18 +172,27 @@ Json Names() {
           {"labels", std::move(labels)}};
 }
 
+// The tables of core that files outside of C++ are made of.
+Json Tables() {
+  Json frameworks = Json::array();
+  for (const core::FrameworkRow& row : core::kFrameworks) {
+    frameworks.push_back({{"name", row.name}, {"elastic", row.elastic}, {"roles", row.roles}});
+  }
+  const auto reserved = core::ReservedNames();
+  return {{"spec", Schema<core::Spec>(/*with_defaults=*/true)},
+          {"status", Schema<core::JobStatus>(false)},
+          {"clusterOnly", core::ClusterFields()},
+          {"frameworks", std::move(frameworks)},
+          {"reservedVariables", std::vector<std::string_view>(reserved.begin(), reserved.end())}};
+}
+
 }  // namespace
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
   const std::string_view desired = argc > 1 ? argv[1] : "";
   if (desired == "--tables") {
-    using lockstep::core::JobStatus;
-    using lockstep::core::Spec;
-    const lockstep::Json tables = {{"spec", lockstep::Schema<Spec>(/*with_defaults=*/true)},
-                                   {"status", lockstep::Schema<JobStatus>(false)},
-                                   {"clusterOnly", lockstep::core::ClusterFields()}};
-    std::cout << tables.dump(1) << "\n";
+    std::cout << lockstep::Tables().dump(1) << "\n";
     return 0;
   }
   if (desired == "--names") {

@@ -55,8 +55,8 @@ def test_every_field_of_the_crd_is_a_field_of_the_classes():
 
 
 @pytest.mark.parametrize("fields, problem", [
-    ({"framework": "Pytorch"}, 'framework: must be one of Torch, Accelerate, Jax, TensorFlow, Mpi, '
-                               'Horovod, None, not \'Pytorch\'; did you mean "Torch"?'),
+    ({"launch": "Perprocess"}, "launch: must be one of PerProcess, PerMachine, not 'Perprocess'; did "
+                               'you mean "PerProcess"?'),
     ({"machines": 0}, "machines: must be 1 to 4096, not 0"),
     ({"machines": True}, "machines: must be int, not bool True"),
     ({"machines": "2"}, "machines: must be int, not str '2'"),
