@@ -6,68 +6,11 @@
 #include <vector>
 
 #include "cli/cluster/job_text.h"
+#include "core/failure/causes.h"
 #include "core/text/limited_text.h"
 
 namespace lockstep::cli {
 namespace {
-
-struct Advice {
-  const char* meaning;
-  const char* to_do;
-};
-
-Advice AdviceOn(core::Cause cause) {
-  using core::Cause;
-  switch (cause) {
-    case Cause::kNone:
-      break;
-    case Cause::kProcessExit:
-      return {"The program ended itself with an error. The other ranks were stopped because of it.",
-              "Read the rank's last lines and correct the program."};
-    case Cause::kProcessSignal:
-      return {"A signal killed the process: a crash, or somebody's kill.",
-              "SIGSEGV, SIGABRT and SIGBUS are crashes of native code; SIGKILL is often a memory "
-              "limit outside of the container."};
-    case Cause::kCommandNotFound:
-      return {"The job's command could not be started.",
-              "Correct spec.command, spec.workingDir or the image. A restart would not help."};
-    case Cause::kOutOfMemory:
-      return {"The container or a rank needed more memory than its limit.",
-              "Raise the memory limit, or use smaller batches, fewer data workers or sharding."};
-    case Cause::kEarlyCrash:
-      return {"The same rank failed in the same way twice, soon after its start.",
-              "The failure is in the program or its input, so restarts would not help. Read the "
-              "rank's last lines."};
-    case Cause::kHang:
-      return {"No rank reported progress for spec.health.hangTimeout.",
-              "The message names the rank that the others waited for. Look at its stacks if it "
-              "hangs again, or raise hangTimeout if steps take that long."};
-    case Cause::kMachineLost:
-      return {
-          "A machine fell silent, or its agent is gone: a node failure, an eviction or a "
-          "deleted pod.",
-          "Nothing, if it is rare: the machine was replaced. Else check the node's events."};
-    case Cause::kLeaseExpired:
-      return {
-          "The machines lost contact for longer than failurePolicy.machineLostAfter, and all "
-          "came back.",
-          "Check the network and whether nodes are overloaded."};
-    case Cause::kUnkillable:
-      return {"A process did not die within 30 s of SIGKILL.",
-              "It waits in the kernel, often for a file system or a GPU driver. Check the node."};
-    case Cause::kConfiguration:
-      return {"The job cannot run as it is written.",
-              "Correct what the message names, and submit the job again."};
-    case Cause::kRestartsExhausted:
-      return {"The job failed more often than its budget allows.",
-              "Read the failure that used up the budget; raise failurePolicy.maxRestarts only if "
-              "such failures are expected."};
-    case Cause::kStopRequested:
-      return {"Somebody or something asked for the stop: suspend, restart, scale, a deadline.",
-              "Nothing: it is charged to no budget."};
-  }
-  return {"", ""};
-}
 
 // "3 ProcessExit, 1 MachineLost", of the generations that the status still lists.
 std::string Causes(const std::vector<core::RestartRecord>& history) {
@@ -98,9 +41,9 @@ void AddRootCause(const core::LastFailure& last, std::string* out) {
 }
 
 void AddAdvice(core::Cause cause, std::string* out) {
-  const Advice advice = AdviceOn(cause);
-  if (*advice.meaning == '\0') return;
-  *out += std::string("meaning: ") + advice.meaning + "\nto do: " + advice.to_do + "\n";
+  const core::CauseRow& row = core::RowOf(cause);
+  if (*row.meaning == '\0') return;
+  *out += std::string("meaning: ") + row.meaning + "\nto do: " + row.to_do + "\n";
 }
 
 void AddCommands(const StoredJob& job, int rank, const std::string& options, std::string* out) {

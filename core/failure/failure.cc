@@ -60,24 +60,8 @@ Duration BackoffFor(const FailureContext& context) {
 }
 
 int ExitCodeFor(const Failure& failure) {
-  switch (failure.cause) {
-    case Cause::kHang:
-      return kExitHang;
-    case Cause::kCommandNotFound:
-    case Cause::kConfiguration:
-      return kExitConfiguration;
-    case Cause::kNone:
-    case Cause::kProcessExit:
-    case Cause::kProcessSignal:
-    case Cause::kOutOfMemory:
-    case Cause::kEarlyCrash:
-    case Cause::kMachineLost:
-    case Cause::kLeaseExpired:
-    case Cause::kUnkillable:
-    case Cause::kRestartsExhausted:
-    case Cause::kStopRequested:
-      return failure.exit_code == kExitConfiguration ? kExitConfiguration : kExitFailed;
-  }
+  const int code = RowOf(failure.cause).exit_code;
+  return code == kExitFailed && failure.exit_code == kExitConfiguration ? kExitConfiguration : code;
 }
 
 std::string HowItEnded(const Failure& failure) {
@@ -146,29 +130,6 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
 }
 
 }  // namespace
-
-CauseClass ClassOf(Cause cause) {
-  switch (cause) {
-    case Cause::kProcessExit:
-    case Cause::kProcessSignal:
-    case Cause::kCommandNotFound:
-    case Cause::kOutOfMemory:
-    case Cause::kEarlyCrash:
-    case Cause::kHang:
-    case Cause::kConfiguration:
-      return CauseClass::kApplication;
-    case Cause::kMachineLost:
-    case Cause::kLeaseExpired:
-    case Cause::kUnkillable:
-      return CauseClass::kInfrastructure;
-    case Cause::kStopRequested:
-      return CauseClass::kStopped;
-    case Cause::kNone:
-    case Cause::kRestartsExhausted:
-      return CauseClass::kNone;
-  }
-  return CauseClass::kNone;
-}
 
 const std::vector<FailureRule>& DefaultRules() {
   static const std::vector<FailureRule> rules = {

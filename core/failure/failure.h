@@ -1,5 +1,5 @@
-// Failures of a gang: their causes, the record in `status.lastFailure` and in the termination
-// message, and the policy that decides what follows. Pure functions.
+// Failures of a gang: the record in `status.lastFailure` and in the termination message, and the
+// policy that decides what follows. Pure functions.
 #ifndef LOCKSTEP_CORE_FAILURE_FAILURE_H_
 #define LOCKSTEP_CORE_FAILURE_FAILURE_H_
 
@@ -11,55 +11,9 @@
 #include "base/fields.h"
 #include "base/text/enum_names.h"
 #include "base/time.h"
+#include "core/failure/causes.h"
 
 namespace lockstep::core {
-
-enum class Cause : uint8_t {
-  kNone,
-  kProcessExit,        // a process exited with a code other than 0
-  kProcessSignal,      // a process died of a signal
-  kCommandNotFound,    // the command could not be started (exit 126, 127)
-  kOutOfMemory,        // the container, or a rank of it, went over its memory limit
-  kEarlyCrash,         // the same rank failed the same way twice soon after its start
-  kHang,               // no progress line for hangTimeout
-  kMachineLost,        // a machine fell silent for L, or its agent is gone
-  kLeaseExpired,       // a lease ran out, yet every machine came back
-  kUnkillable,         // a process would not die within 30 s of SIGKILL
-  kConfiguration,      // the job cannot run as it is written
-  kRestartsExhausted,  // never a root cause: the budget that ended the job
-  kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
-};
-
-// The name of a cause in status and in the label `cause` of metrics.
-template <>
-inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
-    {Cause::kNone, "None"},
-    {Cause::kProcessExit, "ProcessExit"},
-    {Cause::kProcessSignal, "ProcessSignal"},
-    {Cause::kCommandNotFound, "CommandNotFound"},
-    {Cause::kOutOfMemory, "OutOfMemory"},
-    {Cause::kEarlyCrash, "EarlyCrash"},
-    {Cause::kHang, "Hang"},
-    {Cause::kMachineLost, "MachineLost"},
-    {Cause::kLeaseExpired, "LeaseExpired"},
-    {Cause::kUnkillable, "Unkillable"},
-    {Cause::kConfiguration, "Configuration"},
-    {Cause::kRestartsExhausted, "RestartsExhausted"},
-    {Cause::kStopRequested, "StopRequested"},
-});
-
-inline constexpr int kCauseCount = static_cast<int>(kEnumNames<Cause>.size());
-
-// The budget that a cause is charged to.
-enum class CauseClass : uint8_t { kNone, kApplication, kInfrastructure, kStopped };
-CauseClass ClassOf(Cause cause);
-
-template <>
-inline constexpr auto kEnumNames<CauseClass> =
-    std::to_array<EnumName<CauseClass>>({{CauseClass::kNone, "none"},
-                                         {CauseClass::kApplication, "application"},
-                                         {CauseClass::kInfrastructure, "infrastructure"},
-                                         {CauseClass::kStopped, "stopped"}});
 
 // The death of a process, a hang, or the loss of a machine. The same record goes from the agent
 // that detects it to the coordinator, into the root cause and to `status.lastFailure`. -1: does not

@@ -20,37 +20,24 @@ struct Candidate {
 
 std::string Describe(const Failure& death, const ProcessNames& names) {
   const std::string who = names.Of(death);
-  switch (death.cause) {
-    case Cause::kHang:
-      // Where it was not hangTimeout, its last lines say what it was.
-      return who + " made no progress for " +
-             (death.stderr_tail.empty() ? "hangTimeout" : death.stderr_tail);
-    case Cause::kCommandNotFound:
-      // Its agent says why in place of last lines.
-      return who + " could not be started" +
-             (death.stderr_tail.empty() ? " (exit code " + std::to_string(death.exit_code) + ")"
-                                        : ": " + death.stderr_tail);
-    case Cause::kProcessSignal:
-      return who + " was killed by " + SignalName(death.signal);
-    case Cause::kOutOfMemory:
-      return who + " was killed by the kernel: its machine was out of memory";
-    case Cause::kConfiguration:
-      // For an agent that serves MPI.
-      return who +
-             " exited with 0 and never began MPI through its agent, so it was its own world: write "
-             "mpi.start: Pmix for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
-    case Cause::kNone:
-    case Cause::kProcessExit:
-    case Cause::kEarlyCrash:
-    case Cause::kMachineLost:
-    case Cause::kLeaseExpired:
-    case Cause::kUnkillable:
-    case Cause::kRestartsExhausted:
-    case Cause::kStopRequested:
-      // Of the ranks that exited with 0, only one that the others wait for in MPI is reported.
-      return who + " exited with code " + std::to_string(death.exit_code) +
-             (death.exit_code == 0 ? " before MPI_Finalize" : "");
+  if (const char* words = RowOf(death.cause).death; *words != '\0') return who + words;
+  if (death.cause == Cause::kHang) {
+    // Where it was not hangTimeout, its last lines say what it was.
+    return who + " made no progress for " +
+           (death.stderr_tail.empty() ? "hangTimeout" : death.stderr_tail);
   }
+  if (death.cause == Cause::kCommandNotFound) {
+    // Its agent says why in place of last lines.
+    return who + " could not be started" +
+           (death.stderr_tail.empty() ? " (exit code " + std::to_string(death.exit_code) + ")"
+                                      : ": " + death.stderr_tail);
+  }
+  if (death.cause == Cause::kProcessSignal) {
+    return who + " was killed by " + SignalName(death.signal);
+  }
+  // Of the ranks that exited with 0, only one that the others wait for in MPI is reported.
+  return who + " exited with code " + std::to_string(death.exit_code) +
+         (death.exit_code == 0 ? " before MPI_Finalize" : "");
 }
 
 namespace {

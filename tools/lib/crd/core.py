@@ -2,7 +2,7 @@
 
 The CRD has its names, types, choices, lengths, ranges and defaults from there; descriptions and rules
 are written by hand beside it. `clusterOnly` lists the fields that `lockstep run` ignores. `frameworks`
-has the rows of core/model/framework.h, for rules.
+and `causes` are rows of core/model/framework.h and core/failure/causes.h, for rules and documents.
 """
 
 import json

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure/causes.h"
 #include "core/failure/signals.h"
 #include "core/model/fields.h"
 #include "core/model/framework.h"
@@ -178,12 +179,20 @@ Json Tables() {
   for (const core::FrameworkRow& row : core::kFrameworks) {
     frameworks.push_back({{"name", row.name}, {"elastic", row.elastic}, {"roles", row.roles}});
   }
+  Json causes = Json::array();
+  for (const core::CauseRow& row : core::kCauses) {
+    causes.push_back({{"name", row.name},
+                      {"chargedTo", core::ToString(row.charged_to)},
+                      {"meaning", row.meaning},
+                      {"toDo", row.to_do}});
+  }
   const auto reserved = core::ReservedNames();
   return {{"spec", Schema<core::Spec>(/*with_defaults=*/true)},
           {"status", Schema<core::JobStatus>(false)},
           {"clusterOnly", core::ClusterFields()},
           {"frameworks", std::move(frameworks)},
-          {"reservedVariables", std::vector<std::string_view>(reserved.begin(), reserved.end())}};
+          {"reservedVariables", std::vector<std::string_view>(reserved.begin(), reserved.end())},
+          {"causes", std::move(causes)}};
 }
 
 }  // namespace
