@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace lockstep::cli {
 namespace {
@@ -20,19 +23,30 @@ struct Column {
   const char* name;
   std::optional<double> SeriesPoint::* figure;
 };
-constexpr std::array<Column, 6> kColumns = {{
+constexpr std::array<Column, 3> kOwnColumns = {{
     {"stepsPerSecond", &SeriesPoint::steps_per_second},
     {"loss", &SeriesPoint::loss},
     {"tokensPerSecond", &SeriesPoint::tokens_per_second},
-    {"teraflops", &SeriesPoint::teraflops},
-    {"mfu", &SeriesPoint::mfu},
-    {"scalingEfficiency", &SeriesPoint::scaling},
 }};
+// Behind these stands a column for each known figure.
+constexpr size_t kColumns = kOwnColumns.size() + core::kKnownFigures.size();
+static_assert(kColumns <= 32, "Series has a bit for each column");
+
+std::string_view NameOf(size_t column) {
+  if (column < kOwnColumns.size()) return kOwnColumns[column].name;
+  return core::kKnownFigures[column - kOwnColumns.size()].name;
+}
+
+std::optional<double> ValueOf(const SeriesPoint& point, size_t column) {
+  if (column < kOwnColumns.size()) return point.*kOwnColumns[column].figure;
+  const double value = point.known.*core::kKnownFigures[column - kOwnColumns.size()].value;
+  return value == 0 ? std::nullopt : std::optional(value);
+}
 
 unsigned KnownIn(const SeriesPoint& point) {
   unsigned known = 0;
-  for (size_t i = 0; i < kColumns.size(); ++i) {
-    if (point.*kColumns[i].figure) known |= 1U << i;
+  for (size_t i = 0; i < kColumns; ++i) {
+    if (ValueOf(point, i)) known |= 1U << i;
   }
   return known;
 }
@@ -67,11 +81,11 @@ OrderedJson Series::Json(uint64_t after) const {
   for (size_t i = first; i < points_.size(); ++i) t.push_back(points_[i].t);
   OrderedJson& step = json["step"] = OrderedJson::array();
   for (size_t i = first; i < points_.size(); ++i) step.push_back(points_[i].step);
-  for (size_t column = 0; column < kColumns.size(); ++column) {
+  for (size_t column = 0; column < kColumns; ++column) {
     if ((known_ & 1U << column) == 0) continue;
-    OrderedJson& values = json[kColumns[column].name] = OrderedJson::array();
+    OrderedJson& values = json[std::string(NameOf(column))] = OrderedJson::array();
     for (size_t i = first; i < points_.size(); ++i) {
-      const std::optional<double>& value = points_[i].*kColumns[column].figure;
+      const std::optional<double> value = ValueOf(points_[i], column);
       values.push_back(value ? Rounded(*value) : nullptr);
     }
   }

@@ -11,19 +11,18 @@
 #include <vector>
 
 #include "base/text/json.h"
+#include "core/terms/known_figures.h"
 
 namespace lockstep::cli {
 
-// Absent: nobody said it.
+// Absent, or a known figure of 0: nobody said it.
 struct SeriesPoint {
   double t = 0;  // seconds since the run began
   int64_t step = 0;
   std::optional<double> steps_per_second;
   std::optional<double> loss;
   std::optional<double> tokens_per_second;
-  std::optional<double> teraflops;
-  std::optional<double> mfu;
-  std::optional<double> scaling;
+  core::KnownFigures known{};
 };
 
 class Series {

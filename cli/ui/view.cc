@@ -51,7 +51,7 @@ std::string JobJson(const ViewJob& asked) {
 
 // A column is there if one of its values is.
 template <typename Rows, typename Value>
-void AddColumn(OrderedJson& json, const char* name, const Rows& rows, Value value) {
+void AddColumn(OrderedJson& json, std::string_view name, const Rows& rows, Value value) {
   OrderedJson column = OrderedJson::array();
   bool known = false;
   for (const auto& row : rows) {
@@ -59,7 +59,7 @@ void AddColumn(OrderedJson& json, const char* name, const Rows& rows, Value valu
     known = known || !cell.is_null();
     column.push_back(std::move(cell));
   }
-  if (known) json[name] = std::move(column);
+  if (known) json[std::string(name)] = std::move(column);
 }
 
 OrderedJson UnlessZero(double value) { return value == 0 ? OrderedJson(nullptr) : Number(value); }
@@ -159,9 +159,7 @@ void View::AddPoint(const core::GangProgress& progress, Time now) {
   point.steps_per_second = rate_.steps_per_second();
   point.loss = progress.loss;
   point.tokens_per_second = unless_zero(progress.tokens_per_second);
-  point.teraflops = unless_zero(progress.teraflops);
-  point.mfu = unless_zero(progress.mfu);
-  point.scaling = unless_zero(progress.scaling);
+  point.known = progress.known;
   series_.Add(point, version_);
 }
 
@@ -199,9 +197,9 @@ void View::LearnProgress(const core::JobProgress& progress, Time at) {
     const auto value = number.get<double>();
     if (metric.name == "loss") known.loss = value;
     if (metric.name == "tokensPerSecond") known.tokens_per_second = value;
-    if (metric.name == "teraflops") known.teraflops = value;
-    if (metric.name == "mfu") known.mfu = value;
-    if (metric.name == "scalingEfficiency") known.scaling = value;
+    for (const core::KnownFigure& figure : core::kKnownFigures) {
+      if (metric.name == figure.name) known.known.*figure.value = value;
+    }
   }
   AddPoint(known, at);
 }
@@ -402,16 +400,16 @@ std::string View::RanksJson() const {
   int64_t total = 0;
   for (const Rank& rank : ranks) total = std::max(total, rank.total_steps);
   OrderedJson json = {{"by", "rank"}, {"totalSteps", total}, {"rank", OrderedJson::array()}};
-  const auto add = [&](const char* name, auto value) { AddColumn(json, name, ranks, value); };
+  const auto add = [&](std::string_view name, auto value) { AddColumn(json, name, ranks, value); };
   add("rank", [](const Rank& r) -> OrderedJson { return r.rank; });
   add("step", [](const Rank& r) -> OrderedJson { return r.step; });
   add("loss", [](const Rank& r) { return Number(r.loss); });
   add("tokensPerSecond", [](const Rank& r) { return UnlessZero(r.tokens_per_second); });
-  add("teraflops", [](const Rank& r) { return UnlessZero(r.teraflops); });
   add("stepSeconds", [&](const Rank& r) { return Milli(meter_.Of(r.rank).step_seconds); });
   add("waitSeconds", [&](const Rank& r) { return Milli(meter_.Of(r.rank).wait_seconds); });
-  add("mfu", [](const Rank& r) { return UnlessZero(r.mfu); });
-  add("scalingEfficiency", [](const Rank& r) { return UnlessZero(r.scaling); });
+  for (const core::KnownFigure& figure : core::kKnownFigures) {
+    add(figure.name, [&figure](const Rank& r) { return UnlessZero(r.known.*figure.value); });
+  }
   add("throttledSeconds", [](const Rank& r) { return UnlessZero(r.throttled); });
   add("gpu", [](const Rank& r) -> OrderedJson {
     return r.gpu < 0 ? OrderedJson(nullptr) : OrderedJson(r.gpu);

@@ -18,16 +18,7 @@ std::string ProgressEvents::Update(WallTime now, core::Generation generation,
   }
   // A rank that reports late puts the slowest step back, and undoes nothing.
   if (progress.step < step_) return "";
-  std::vector<NamedFigure> figures;
-  if (progress.loss) figures.push_back({"loss", *progress.loss});
-  for (const auto& [name, value] : {std::pair("tokensPerSecond", progress.tokens_per_second),
-                                    {"teraflops", progress.teraflops},
-                                    {"mfu", progress.mfu},
-                                    {"scalingEfficiency", progress.scaling}}) {
-    if (value > 0) figures.push_back({name, value});
-  }
-  figures.insert(figures.end(), progress.figures.begin(), progress.figures.end());
-  return Write(now, progress.step, std::move(figures));
+  return Write(now, progress.step, core::FiguresOf(progress));
 }
 
 std::string ProgressEvents::Finish(WallTime now, const core::JobProgress& progress) {

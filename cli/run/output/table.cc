@@ -98,8 +98,18 @@ std::string Headline(const TableView& view) {
 }
 
 using Cells = std::vector<std::string>;
-constexpr size_t kTeraflops = 6;
-constexpr size_t kMfu = 7;
+constexpr std::array kHeadings = {"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S"};
+// Behind these stands a column for each known figure with a heading.
+constexpr size_t kFirstKnown = kHeadings.size();
+constexpr auto kKnownColumns = static_cast<size_t>(std::ranges::count_if(
+    core::kKnownFigures, [](const core::KnownFigure& figure) { return !figure.heading.empty(); }));
+
+template <typename Visitor>
+void ForEachKnownColumn(Visitor visitor) {
+  for (const core::KnownFigure& figure : core::kKnownFigures) {
+    if (!figure.heading.empty()) visitor(figure);
+  }
+}
 
 Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
   const int64_t processes = core::ProcessesStarted(view.job.spec);
@@ -114,8 +124,6 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
               core::ToString(machine.state),
               "-",
               "-",
-              "-",
-              "-",
               "-"};
   std::vector<core::RankProgress> its;
   for (const core::RankProgress& rank : view.progress) {
@@ -126,9 +134,11 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
     cells[3] = StepOf(*progress);
     if (progress->loss) cells[4] = Number(*progress->loss, "%.4g");
     if (progress->tokens_per_second > 0) cells[5] = Rate(progress->tokens_per_second);
-    if (progress->teraflops > 0) cells[kTeraflops] = Number(progress->teraflops, "%.4g");
-    if (progress->mfu > 0) cells[kMfu] = Number(100 * progress->mfu, "%.1f%%");
   }
+  ForEachKnownColumn([&](const core::KnownFigure& figure) {
+    const double value = progress ? progress->known.*figure.value : 0;
+    cells.push_back(value > 0 ? Number(figure.scale * value, figure.format) : "-");
+  });
   for (const std::string& name : view.show) cells.push_back(FigureOf(progress, name));
   if (view.wide) {
     const auto usage = view.usage.find(machine.index);
@@ -147,7 +157,7 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
 
 // Of most programs nobody says these: such a column is left out.
 bool IsShown(const std::vector<Cells>& rows, size_t column) {
-  if (column != kTeraflops && column != kMfu) return true;
+  if (column < kFirstKnown || column >= kFirstKnown + kKnownColumns) return true;
   return std::any_of(rows.begin() + 1, rows.end(),
                      [column](const Cells& row) { return row[column] != "-"; });
 }
@@ -170,8 +180,9 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
   }
   auto room = static_cast<size_t>(std::max(size.lines / 2 - 4, kMinRows));
   const std::vector<core::MachineStatus> machines = Choose(view.status, room);
-  std::vector<Cells> cells = {
-      {"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", "TFLOP/S", "MFU"}};
+  std::vector<Cells> cells = {{kHeadings.begin(), kHeadings.end()}};
+  ForEachKnownColumn(
+      [&](const core::KnownFigure& figure) { cells.front().emplace_back(figure.heading); });
   for (const std::string& name : view.show) cells.front().push_back(UpperCase(name));
   if (view.wide) cells.front().insert(cells.front().end(), kUsageHeads.begin(), kUsageHeads.end());
   cells.front().emplace_back();

@@ -4,20 +4,26 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace lockstep::core {
 
 namespace {
 
-// The mean over the ranks that report one; 0: none does.
-double MeanOf(const std::vector<RankProgress>& ranks, double RankProgress::* figure) {
+// `value` of all ranks together; 0: no rank reports it. `reported`: ranks report, and don't print.
+template <typename Value>
+double Together(const std::vector<RankProgress>& ranks, OverRanks over_ranks, bool reported,
+                Value value) {
   double sum = 0;
   int said = 0;
   for (const RankProgress& rank : ranks) {
-    sum += rank.*figure;
-    if (rank.*figure > 0) ++said;
+    const double its = value(rank);
+    if (its == 0) continue;
+    if (over_ranks == OverRanks::kSum && !reported) return its;
+    sum += its;
+    ++said;
   }
-  return said > 0 ? sum / said : 0;
+  return over_ranks == OverRanks::kMean && said > 0 ? sum / said : sum;
 }
 
 std::vector<NamedFigure> MeanFigures(const std::vector<RankProgress>& ranks) {
@@ -64,23 +70,33 @@ std::optional<GangProgress> Summarize(const std::vector<RankProgress>& all) {
       job.source = rank.source;
     }
     job.total_steps = std::max(job.total_steps, rank.total_steps);
-    if (reported) {
-      job.tokens_per_second += rank.tokens_per_second;
-      job.teraflops += rank.teraflops;
-    } else {
-      if (job.tokens_per_second == 0) job.tokens_per_second = rank.tokens_per_second;
-      if (job.teraflops == 0) job.teraflops = rank.teraflops;
-    }
     if (std::isfinite(rank.loss)) {
       loss += rank.loss;
       ++losses;
     }
   }
   if (losses > 0) job.loss = loss / losses;
-  job.mfu = MeanOf(ranks, &RankProgress::mfu);
-  job.scaling = MeanOf(ranks, &RankProgress::scaling);
+  job.tokens_per_second = Together(ranks, OverRanks::kSum, reported,
+                                   [](const RankProgress& rank) { return rank.tokens_per_second; });
+  for (const KnownFigure& figure : kKnownFigures) {
+    job.known.*figure.value =
+        Together(ranks, figure.over_ranks, reported,
+                 [&figure](const RankProgress& rank) { return rank.known.*figure.value; });
+  }
   job.figures = MeanFigures(ranks);
   return job;
+}
+
+std::vector<NamedFigure> FiguresOf(const GangProgress& progress) {
+  std::vector<NamedFigure> figures;
+  if (progress.loss) figures.push_back({"loss", *progress.loss});
+  const auto add = [&figures](std::string_view name, double value) {
+    if (value > 0) figures.push_back({std::string(name), value});
+  };
+  add("tokensPerSecond", progress.tokens_per_second);
+  for (const KnownFigure& figure : kKnownFigures) add(figure.name, progress.known.*figure.value);
+  figures.insert(figures.end(), progress.figures.begin(), progress.figures.end());
+  return figures;
 }
 
 void RateMeter::Update(Time now, const GangProgress& progress) {

@@ -12,22 +12,25 @@
 
 namespace lockstep::core {
 
-// The job's step is the lowest step that a rank reports. Loss, MFU, scaling efficiency and named
-// figures are means over the ranks that report them. If some rank reports, ranks whose steps are
-// read from their output are left out. Printed rates are shown as the first rank prints them and
-// never added, because a program may print a rank's rate or the job's.
+// The job's step is the lowest step that a rank reports. Loss and named figures are means over the
+// ranks that report them; known figures are sums or means, as their table says. If some rank
+// reports, ranks whose steps are read from their output are left out. Printed rates are shown as
+// the first rank prints them and never added, because a program may print a rank's rate or the
+// job's.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
   std::optional<double> loss;
-  double tokens_per_second = 0;        // of all ranks together; 0: not said
-  double teraflops = 0;                // TFLOP/s of all ranks together; 0: not said
-  double mfu = 0;                      // 0: not said
-  double scaling = 0;                  // efficiency; 0: not said
+  double tokens_per_second = 0;  // of all ranks together; 0: not said
+  KnownFigures known{};
   std::vector<NamedFigure> figures{};  // in the order of their names, at most kMaxNamedFigures
   StepSource source = StepSource::kReports;  // of the slowest rank's step
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
+
+// Its loss, rates and known figures, as far as somebody said them, by the names that they have in
+// status; then its named figures.
+std::vector<NamedFigure> FiguresOf(const GangProgress& progress);
 
 // Steps a second over the last kWindow. A restart goes back in steps, so the window begins anew.
 class RateMeter {

@@ -246,10 +246,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"totalSteps", &RankProgress::total_steps}, Field{"loss", &RankProgress::loss},
     Field{"tokensPerSecond", &RankProgress::tokens_per_second},
     Field{"waits", &RankProgress::waits}, Field{"waitedSeconds", &RankProgress::waited},
-    Field{"throttledSeconds", &RankProgress::throttled},
-    Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu},
-    Field{"scalingEfficiency", &RankProgress::scaling}, Field{"gpu", &RankProgress::gpu},
-    Field{"gpuClock", &RankProgress::gpu_clock},
+    Field{"throttledSeconds", &RankProgress::throttled}, Field{"", &RankProgress::known, Inline{}},
+    Field{"gpu", &RankProgress::gpu}, Field{"gpuClock", &RankProgress::gpu_clock},
     Field{"figures", &RankProgress::figures, AtMost{kMaxNamedFigures}},
     Field{"source", &RankProgress::source});
 

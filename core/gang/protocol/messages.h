@@ -21,6 +21,7 @@
 #include "core/preflight/gpu_clock.h"
 #include "core/preflight/preflight.h"
 #include "core/terms/generation.h"
+#include "core/terms/known_figures.h"
 #include "core/terms/members.h"
 #include "core/terms/usage.h"
 
@@ -244,10 +245,7 @@ struct RankProgress {
   int64_t waits = 0;     // steps of this generation with a reported wait in
   double waited = 0;     // collectives; sum of these waits in seconds
   double throttled = 0;  // seconds in which the CPU limit stopped its machine's threads
-  double teraflops = 0;  // TFLOP/s; 0: not reported
-  double mfu = 0;        // share of its hardware's peak; 0: not reported
-  // scaling efficiency: its speed, divided by that of a rank alone; 0: not reported
-  double scaling = 0;
+  KnownFigures known{};
   int32_t gpu = -1;  // index of its GPU on its machine; -1: not reported
   GpuClock gpu_clock{};
   std::vector<NamedFigure> figures{};  // in the order of their names

@@ -38,8 +38,7 @@ template <>
 inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
     Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
-    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
-    Field{"scalingEfficiency", &GangProgress::scaling},
+    Field{"", &GangProgress::known, Inline{}},
     Field{"figures", &GangProgress::figures, AtMost{kMaxNamedFigures}},
     Field{"source", &GangProgress::source});
 

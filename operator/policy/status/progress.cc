@@ -13,6 +13,8 @@ namespace {
 
 constexpr Duration kProgressEvery = seconds(30);
 constexpr double kMostEta = 1e15;  // however slow
+static_assert(2 + core::kKnownFigures.size() + core::kMaxNamedFigures <= 16,
+              "status.progress.metrics takes 16 figures (tools/lib/crd/status.py)");
 
 std::string Number(double value) {
   char text[32];
@@ -60,14 +62,7 @@ core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangPr
         static_cast<double>(progress.step) / static_cast<double>(progress.total_steps);
     progress.percent = static_cast<int32_t>(100 * std::min(share, 1.0));
   }
-  if (seen.loss) progress.metrics.push_back({"loss", Number(*seen.loss)});
-  for (const auto& [name, value] : {std::pair("tokensPerSecond", seen.tokens_per_second),
-                                    {"teraflops", seen.teraflops},
-                                    {"mfu", seen.mfu},
-                                    {"scalingEfficiency", seen.scaling}}) {
-    if (value > 0) progress.metrics.push_back({name, Number(value)});
-  }
-  for (const core::NamedFigure& figure : seen.figures) {
+  for (const core::NamedFigure& figure : core::FiguresOf(seen)) {
     const bool taken = std::ranges::any_of(
         progress.metrics, [&](const auto& metric) { return metric.name == figure.name; });
     if (!taken) progress.metrics.push_back({figure.name, Number(figure.value)});

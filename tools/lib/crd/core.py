@@ -1,8 +1,9 @@
 """core.json: core's tables, which `tools/crd --core` takes from lockstep-validator.
 
 The CRD has its names, types, choices, lengths, ranges and defaults from there; descriptions and rules
-are written by hand beside it. `clusterOnly` lists the fields that `lockstep run` ignores. `frameworks`
-and `causes` are rows of core/model/framework.h and core/failure/causes.h, for rules and documents.
+are written by hand beside it. `clusterOnly` lists the fields that `lockstep run` ignores. `frameworks`,
+`causes` and `figures` are rows of core/model/framework.h, core/failure/causes.h and
+core/terms/known_figures.h, for rules, documents and dashboards.
 """
 
 import json

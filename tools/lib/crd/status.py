@@ -2,6 +2,7 @@
 limits are wide. Only the keys of lists are required.
 """
 
+from crd.core import names_of, spelled
 from crd.schema import boolean, choice, integer, listing, mapping, struct, text, time
 
 _MOST = 2147483647
@@ -106,6 +107,7 @@ def _ledger():
 
 
 def _progress():
+    figures = ["loss", "tokensPerSecond", *names_of("figures")]
     metric = struct("", {"name": _words("Name of the figure."),
                          "value": _words("Value of the figure, as text.")})
     return struct("Progress that the processes report.", {
@@ -113,9 +115,8 @@ def _progress():
         "totalSteps": integer("All steps of the job.", 0, None),
         "percent": integer("Percentage of the steps that is done.", 0, 100),
         "etaSeconds": integer("Seconds until the last step at the present pace.", 0, None),
-        "metrics": listing("Those of loss, tokensPerSecond, teraflops, mfu and scalingEfficiency "
-                           "that processes report. Rates are summed over the ranks, the others are "
-                           "means.", metric, most=16),
+        "metrics": listing(f"Those of {spelled(figures, 'and')} that processes report. Rates are "
+                           "summed over the ranks, the others are means.", metric, most=16),
         "source": _words("Reports if the processes report the step, Output if it is read from what "
                          "they print."),
         "lastUpdated": time("When the progress was reported."),

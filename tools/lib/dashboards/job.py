@@ -1,5 +1,6 @@
 """The Job dashboard: one TrainingJob, its machines and ranks."""
 
+from crd.core import CORE
 from dashboards.gpu import gpus
 from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline,
@@ -19,7 +20,8 @@ GANG_PHASES = [
 # The parts of a step that the built-in trainer reports; a program may report them as well.
 STEP_PARTS = "data|forward|backward|collective_wait|optimizer|checkpoint"
 # Names under which the agent, too, takes no figure of a program's own.
-NO_FIGURE = "gpu_.*|.*_seconds|.*_bytes|.*_hertz|teraflops|mfu|scaling_efficiency"
+NO_FIGURE = "|".join(["gpu_.*", ".*_seconds", ".*_bytes", ".*_hertz",
+                      *(figure["reported"] for figure in CORE["figures"])])
 
 
 def job():

@@ -1,4 +1,4 @@
-"""Tables of core's rows: causes of failures."""
+"""Tables of core's rows: causes of failures, and known figures."""
 
 import re
 import sys
@@ -24,6 +24,13 @@ def causes(words, before):
     rows = [f"| {_linked(row['name'])} | {_text(row['meaning'])} | {_text(row['toDo'])} |"
             for row in CORE["causes"] if row["chargedTo"] in ("application", "infrastructure")]
     return "\n".join(["| reason | recorded when | what to do |", "|---|---|---|", *rows]) + "\n"
+
+
+def figures(words, before):
+    rows = [f"| `{row['name']}` | `{row['reported']}` | {'sum' if row['sum'] else 'mean'} | "
+            f"{row['heading']} | {row['meaning']} |" for row in CORE["figures"]]
+    return "\n".join(["| figure | name in a report | over ranks | column | meaning |",
+                      "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def _linked(name):

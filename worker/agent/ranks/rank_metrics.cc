@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::agent {
@@ -29,8 +30,8 @@ Duration InSteps(const ProgressReport& report, Duration passed) {
 }
 
 // Of what a program may say under this name: a rate or a share, or 0 where it says none.
-void TakeFigure(const ProgressReport& report, const char* name, double* figure) {
-  const auto said = report.metrics.find(name);
+void TakeFigure(const ProgressReport& report, std::string_view name, double* figure) {
+  const auto said = report.metrics.find(std::string(name));
   if (said == report.metrics.end()) return;
   *figure = std::isfinite(said->second) ? std::max(said->second, 0.0) : 0;
 }
@@ -57,12 +58,11 @@ void TakeGpu(const ProgressReport& report, core::RankProgress* progress) {
 // Times, sizes and what the agent knows under another name stay on the metrics page. Others are
 // what the program measures of its own: an accuracy, a reward.
 bool IsNamedFigure(const std::string& name) {
-  constexpr std::array kKnown = {"teraflops", "mfu", "scaling_efficiency"};
   if (name.empty() || name.size() > core::kMaxFigureName || name.starts_with("gpu_")) return false;
   if (name.ends_with("_seconds") || name.ends_with("_bytes") || name.ends_with("_hertz")) {
     return false;
   }
-  if (std::ranges::find(kKnown, name) != kKnown.end()) return false;
+  if (core::IsKnownFigure(name)) return false;
   return std::ranges::none_of(name, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte == 0x7f;
@@ -143,9 +143,9 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   }
   progress.rank = report.rank;
   AddWait(report, &progress);
-  TakeFigure(report, "teraflops", &progress.teraflops);
-  TakeFigure(report, "mfu", &progress.mfu);
-  TakeFigure(report, "scaling_efficiency", &progress.scaling);
+  for (const core::KnownFigure& figure : core::kKnownFigures) {
+    TakeFigure(report, figure.reported, &(progress.known.*figure.value));
+  }
   TakeGpu(report, &progress);
   TakeFigures(report, &progress);
   const auto load = report.metrics.find(kLoadName);
@@ -320,11 +320,11 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
                 {rank});
   }
   AddValidation(pace, page);
-  if (progress.scaling > 0) {
+  if (progress.known.scaling > 0) {
     page->Gauge("lockstep_trainer_scaling_efficiency",
                 "Tokens a second of a rank in training, divided by those of a rank alone, as the "
                 "rank reported it as `scaling_efficiency`.",
-                progress.scaling, {rank});
+                progress.known.scaling, {rank});
   }
   if (progress.tokens_per_second > 0) {
     page->Gauge("lockstep_rank_tokens_per_second",

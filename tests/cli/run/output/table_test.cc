@@ -42,8 +42,8 @@ class Shown {
       each.total_steps = 1000;
       each.loss = 2.3125;
       each.tokens_per_second = 20400;
-      each.teraflops = teraflops;
-      each.mfu = mfu;
+      each.known.teraflops = teraflops;
+      each.known.mfu = mfu;
       if (accuracy >= 0) each.figures = {{"accuracy", accuracy}};
     }
     rate_.Update(seconds(2 * ++told_), *core::Summarize(progress_));

@@ -37,13 +37,13 @@ TEST(ProgressTest, TheJobIsAsFarAsItsSlowestRank) {
 TEST(ProgressTest, RatesThatArePrintedAreNotAdded) {
   RankProgress a = Rank(0, 10, 2.0);
   a.source = StepSource::kOutput;
-  a.teraflops = 300;
+  a.known.teraflops = 300;
   RankProgress b = Rank(1, 9, 2.0);
   b.source = StepSource::kEpochs;
   const auto job = Summarize({a, b});
   ASSERT_TRUE(job);
   EXPECT_EQ(job->tokens_per_second, 10);
-  EXPECT_EQ(job->teraflops, 300);
+  EXPECT_EQ(job->known.teraflops, 300);
   EXPECT_EQ(job->step, 9);
   EXPECT_EQ(job->source, StepSource::kEpochs);
 }
@@ -60,17 +60,31 @@ TEST(ProgressTest, StepsThatArePrintedCountOnlyUntilARankReports) {
 
 TEST(ProgressTest, TheJobsFlopsAreThoseOfAllRanksAndItsMfuTheMeanOfThoseThatSayOne) {
   RankProgress a = Rank(0, 10, 2.0);
-  a.teraflops = 300;
-  a.mfu = 0.25;
+  a.known.teraflops = 300;
+  a.known.mfu = 0.25;
   RankProgress b = Rank(1, 10, 2.0);
-  b.teraflops = 500;
-  b.mfu = 0.5;
-  a.scaling = 0.875;  // of one rank alone
+  b.known.teraflops = 500;
+  b.known.mfu = 0.5;
+  a.known.scaling = 0.875;  // of one rank alone
   const auto job = Summarize({a, b, Rank(2, 10, 2.0)});
   ASSERT_TRUE(job);
-  EXPECT_EQ(job->teraflops, 800);
-  EXPECT_EQ(job->mfu, 0.375);
-  EXPECT_EQ(job->scaling, 0.875);
+  EXPECT_EQ(job->known.teraflops, 800);
+  EXPECT_EQ(job->known.mfu, 0.375);
+  EXPECT_EQ(job->known.scaling, 0.875);
+}
+
+TEST(ProgressTest, EachKnownFigureIsAmongTheJobsFigures) {
+  RankProgress rank = Rank(0, 10, 2.0);
+  rank.figures = {{"accuracy", 0.5}};
+  std::vector<NamedFigure> said = {{"loss", 2.0}, {"tokensPerSecond", 10}};
+  for (size_t i = 0; i < kKnownFigures.size(); ++i) {
+    rank.known.*kKnownFigures[i].value = static_cast<double>(i + 1);
+    said.push_back({std::string(kKnownFigures[i].name), static_cast<double>(i + 1)});
+  }
+  said.push_back({"accuracy", 0.5});
+  const auto job = Summarize({rank});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(FiguresOf(*job), said);
 }
 
 TEST(ProgressTest, ANamedFigureIsTheMeanOfTheRanksThatReportIt) {

@@ -208,9 +208,7 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
                             .total_steps = 60,
                             .loss = 0.25,
                             .tokens_per_second = 7,
-                            .teraflops = 0.5,
-                            .mfu = 0.25,
-                            .scaling = 0.875,
+                            .known = {.teraflops = 0.5, .mfu = 0.25, .scaling = 0.875},
                             .figures = {{"accuracy", 0.875}}};
   t.ended = SomeStatus().history;
   Result<Termination> read = ParseTermination(ToJson(t));

@@ -119,9 +119,9 @@ TEST(Progress, HoldsTheFiguresThatProgramsTellAndNoOthers) {
   core::RankProgress said;
   said.step = 10;
   said.loss = 2.5;
-  said.teraflops = 412.5;
-  said.mfu = 0.375;
-  said.scaling = 0.9375;
+  said.known.teraflops = 412.5;
+  said.known.mfu = 0.375;
+  said.known.scaling = 0.9375;
   scene.Report(CoordinatorPhase::kRunning).progress = {said};
   scene.Pass(seconds(1));
   scene.Settle();

@@ -30,6 +30,7 @@
 #include "core/record/reader.h"
 #include "core/record/writer.h"
 #include "core/status/status_fields.h"
+#include "core/terms/known_figures.h"
 #include "core/text/text.h"
 #include "core/validate/validate.h"
 
@@ -186,13 +187,22 @@ Json Tables() {
                       {"meaning", row.meaning},
                       {"toDo", row.to_do}});
   }
+  Json figures = Json::array();
+  for (const core::KnownFigure& figure : core::kKnownFigures) {
+    figures.push_back({{"name", figure.name},
+                       {"reported", figure.reported},
+                       {"sum", figure.over_ranks == core::OverRanks::kSum},
+                       {"heading", figure.heading},
+                       {"meaning", figure.meaning}});
+  }
   const auto reserved = core::ReservedNames();
   return {{"spec", Schema<core::Spec>(/*with_defaults=*/true)},
           {"status", Schema<core::JobStatus>(false)},
           {"clusterOnly", core::ClusterFields()},
           {"frameworks", std::move(frameworks)},
           {"reservedVariables", std::vector<std::string_view>(reserved.begin(), reserved.end())},
-          {"causes", std::move(causes)}};
+          {"causes", std::move(causes)},
+          {"figures", std::move(figures)}};
 }
 
 }  // namespace

@@ -74,20 +74,29 @@ TEST_F(RankMetricsTest, TheFirstNamesOfAMachineAreToldOnAndOthersShownAlone) {
 }
 
 TEST_F(RankMetricsTest, FlopsAreToldOnAndKeptWhileNothingNewIsSaid) {
-  EXPECT_EQ(Report(seconds(10), 1, 500).teraflops, 0);
-  EXPECT_EQ(ranks_.OnReport(Reporting({{"teraflops", 412.5}, {"mfu", 0.375}})).mfu, 0.375);
+  EXPECT_EQ(Report(seconds(10), 1, 500).known.teraflops, 0);
+  EXPECT_EQ(ranks_.OnReport(Reporting({{"teraflops", 412.5}, {"mfu", 0.375}})).known.mfu, 0.375);
   core::RankProgress progress = Report(seconds(11), 2, 500);
-  EXPECT_EQ(progress.teraflops, 412.5);
-  EXPECT_EQ(progress.mfu, 0.375);
+  EXPECT_EQ(progress.known.teraflops, 412.5);
+  EXPECT_EQ(progress.known.mfu, 0.375);
   progress = ranks_.OnReport(Reporting({{"teraflops", std::nan("")}, {"mfu", -1}}));
-  EXPECT_EQ(progress.teraflops, 0);
-  EXPECT_EQ(progress.mfu, 0);
+  EXPECT_EQ(progress.known.teraflops, 0);
+  EXPECT_EQ(progress.known.mfu, 0);
+}
+
+TEST_F(RankMetricsTest, AKnownFigureIsToldOnUnderItsOwnNameAlone) {
+  for (const core::KnownFigure& figure : core::kKnownFigures) {
+    const core::RankProgress progress =
+        ranks_.OnReport(Reporting({{std::string(figure.reported), 3}}));
+    EXPECT_EQ(progress.known.*figure.value, 3) << figure.name;
+    EXPECT_TRUE(progress.figures.empty()) << figure.name;
+  }
 }
 
 TEST_F(RankMetricsTest, TheScalingEfficiencyIsToldOnAndHasAFamily) {
   Report(seconds(10), 1, 500);
   EXPECT_FALSE(PageOf(ranks_).families.contains("lockstep_trainer_scaling_efficiency"));
-  EXPECT_EQ(ranks_.OnReport(Reporting({{"scaling_efficiency", 0.9375}})).scaling, 0.9375);
+  EXPECT_EQ(ranks_.OnReport(Reporting({{"scaling_efficiency", 0.9375}})).known.scaling, 0.9375);
   EXPECT_EQ(At("lockstep_trainer_scaling_efficiency"), 0.9375);
 }
 
