@@ -41,7 +41,7 @@ void Machine::CarryOut(core::FindPorts& action) {
 void Machine::CarryOut(core::ProbePorts& action) {
   const auto& [generation, first, count] = action.ports;
   const bool taken = (first / count + node_) % 5 == 0;
-  CarryOut(member_.OnPortsTried(Local(), {generation, first, taken ? first : 0}));
+  CarryOut(member_.OnAnswer(Local(), core::PortsTried{generation, first, taken ? first : 0}));
 }
 
 // Machines are alike, and so are links.
@@ -71,7 +71,7 @@ void Machine::EndMeasure(uint64_t id, bool linked) {
     }
   }
   measuring_.reset();
-  CarryOut(member_.OnMeasured(Local(), std::move(measured)));
+  CarryOut(member_.OnAnswer(Local(), std::move(measured)));
 }
 
 void Machine::CarryOut(core::Spawn& action) {

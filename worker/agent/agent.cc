@@ -254,9 +254,7 @@ Status Agent::OpenRanks(const std::string& executable) {
                         .folder = config_.checkpoint_path,
                         .gpus = gpus,
                         .env = gpus ? ranks_->MachineEnvironment() : std::vector<std::string>()},
-      [this](core::Measured measured) {
-        CarryOut(member_->OnMeasured(Now(), std::move(measured)));
-      },
+      [this](core::Measured measured) { CarryOut(member_->OnAnswer(Now(), std::move(measured))); },
       logs_->Logger());
   Result<std::unique_ptr<RankSocket>> progress =
       RankSocket::Listen(loop_.get(), socket_path, events_.get(), logs_->Logger());
@@ -496,8 +494,8 @@ struct Agent::ActionVisitor {
   void operator()(const core::DeliverFence& fence) const { agent.ranks_->DeliverFence(fence); }
   void operator()(const core::ProbePorts& probe) const {
     const auto& [generation, first, count] = probe.ports;
-    agent.CarryOut(agent.member_->OnPortsTried(agent.Now(),
-                                               {generation, first, FirstTakenPort(first, count)}));
+    agent.CarryOut(agent.member_->OnAnswer(
+        agent.Now(), core::PortsTried{generation, first, FirstTakenPort(first, count)}));
   }
   void operator()(const core::MemberLog& log) const { agent.Log(log.line); }
 };

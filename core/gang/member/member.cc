@@ -277,9 +277,9 @@ MemberActions Member::OnPersisted(Time now, Persisted persisted) {
   return Take();
 }
 
-MemberActions Member::OnMeasured(Time now, Measured measured) {
+MemberActions Member::OnAnswer(Time now, Message answer) {
   Begin(now);
-  if (welcomed_) Send(std::move(measured));
+  if (welcomed_) Send(std::move(answer));
   return Take();
 }
 

@@ -103,7 +103,7 @@ struct DropParts {
 struct PersistPart {
   Persist persist;
 };
-// Answer with OnMeasured. A first step ends an earlier measurement; a Spawn ends any.
+// Answer with Measured. A first step ends an earlier measurement; a Spawn ends any.
 struct MeasureMachine {
   Measure measure;
 };
@@ -124,7 +124,7 @@ struct DeliverFence {
   std::vector<TableEntry> entries;
   bool last = false;
 };
-// Answer with OnPortsTried.
+// Answer with PortsTried.
 struct ProbePorts {
   TryPorts ports;
 };
@@ -196,7 +196,9 @@ class Member {
   MemberActions OnPartHeld(Time now, MemoryPart part);
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
   MemberActions OnPersisted(Time now, Persisted persisted);
-  MemberActions OnMeasured(Time now, Measured measured);
+  // Measured and PortsTried, to what the coordinator asked. Dropped while no coordinator has
+  // welcomed this machine.
+  MemberActions OnAnswer(Time now, Message answer);
   // A process of `generation` on machine 0 wants this command run on another machine. The unique
   // `id` comes back in AnswerRun.
   MemberActions OnRun(Time now, Run run);
@@ -204,7 +206,6 @@ class Member {
   // All its ranks wait in a fence and have put these entries since the last one; DeliverFence
   // follows.
   MemberActions OnFence(Time now, Generation generation, std::vector<TableEntry> entries);
-  MemberActions OnPortsTried(Time now, PortsTried tried);
   // SIGTERM to the agent: stop the gang, then exit with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.

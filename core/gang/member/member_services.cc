@@ -54,12 +54,6 @@ MemberActions Member::OnFence(Time now, Generation generation, std::vector<Table
   return Take();
 }
 
-MemberActions Member::OnPortsTried(Time now, PortsTried tried) {
-  Begin(now);
-  if (welcomed_) Send(tried);
-  return Take();
-}
-
 // A command that is sent again after a new connection does not run again.
 void Member::Handle(Time, const Run& message) {
   const auto refuse = [&](std::string why) {

@@ -185,7 +185,7 @@ class GangFixture : public ::testing::Test {
     for (const Partner& partner : asked.partners) {
       answer.rates.push_back(std::min(m.reach, machines_[partner.machine].reach));
     }
-    Do(index, m.member->OnMeasured(now_, std::move(answer)));
+    Do(index, m.member->OnAnswer(now_, std::move(answer)));
   }
 
   // The last one.
@@ -201,7 +201,7 @@ class GangFixture : public ::testing::Test {
     const auto& [generation, first, count] = m.tried_ports.back();
     const auto taken = m.taken.lower_bound(first);
     const bool is_one = taken != m.taken.end() && *taken < first + count;
-    Do(index, m.member->OnPortsTried(now_, {generation, first, is_one ? *taken : 0}));
+    Do(index, m.member->OnAnswer(now_, PortsTried{generation, first, is_one ? *taken : 0}));
   }
 
   void Desire(const DesiredState& desired) {

@@ -79,7 +79,7 @@ TEST_F(CoordinatorPortsTest, APortThatIsTakenSomewhereMakesAllTryOthers) {
   AnswerPorts(2);
   Settle();
   // It answers what nobody asks any more.
-  Do(1, machines_[1].member->OnPortsTried(now_, {coordinator_->generation(), 20000, 0}));
+  Do(1, machines_[1].member->OnAnswer(now_, PortsTried{coordinator_->generation(), 20000, 0}));
   AnswerPorts(2);
   Settle();
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
