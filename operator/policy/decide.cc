@@ -10,7 +10,11 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   ReconcileContext context(snapshot, now);
   if (snapshot.deleting) return context.decision;
   const std::string& manager = snapshot.job->spec.managed_by;
-  if (manager == kMultiKueue) DelegateToMultiKueue(context);
+  if (manager == kMultiKueue && IsFinished(snapshot.status)) {
+    DeleteInTime(context);
+  } else if (manager == kMultiKueue) {
+    DelegateToMultiKueue(context);
+  }
   if (manager != kManager) return context.decision;
   Remember(context);
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {

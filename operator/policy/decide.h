@@ -10,10 +10,6 @@
 
 namespace lockstep::control {
 
-// The value of spec.managedBy.
-inline constexpr const char* kManager = "lockstep.dev/operator";
-inline constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
-
 Decision Decide(const Snapshot& snapshot, Now now);
 
 }  // namespace lockstep::control

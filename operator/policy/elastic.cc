@@ -173,11 +173,6 @@ const Members& Present(const ReconcileContext& context) {
 
 }  // namespace
 
-bool TakesPart(const ReconcileContext& context, const Machine& machine) {
-  const std::optional<ElasticStatus>& elastic = context.snapshot.status.elastic;
-  return !elastic || elastic->members.Contains(machine.index);
-}
-
 bool StepsAside(ReconcileContext& context, const Machine& machine) {
   if (machine.index == 0) {
     return std::ranges::any_of(context.machines, [&](const Machine& giver) {
@@ -209,24 +204,6 @@ void BeginElastic(ReconcileContext& context) {
   elastic->members = Members::All(machines);
   elastic->witnesses = witnesses.And(elastic->members);
   elastic->since = context.now.wall;
-}
-
-void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked) {
-  if (!context.next.elastic) return;
-  Members& asked = context.next.elastic->asked;
-  std::vector<uint32_t> machines(asked.begin(), asked.end());
-  std::erase(machines, machine);
-  if (was_asked) machines.push_back(machine);
-  asked = Members::Of(std::move(machines));
-}
-
-void BeginAttempts(ReconcileContext& context, const Members& machines) {
-  ++context.next.epoch;
-  for (const uint32_t machine : machines) {
-    context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
-    NoteSuccessor(context, machine, false);
-  }
-  context.WriteFirst();
 }
 
 bool Resize(ReconcileContext& context) {

@@ -95,10 +95,6 @@ bool AllPlaced(const ReconcileContext& context) {
   });
 }
 
-bool IsReady(const Machine& machine) {
-  return machine.life == Life::kRunning && machine.seen->ready;
-}
-
 void ObserveMachines(ReconcileContext& context) {
   JobStatus& next = context.next;
   next.machines = {.desired = context.spec().num_machines,
@@ -269,16 +265,6 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
 }
 
 }  // namespace
-
-bool PodsAreReady(const ReconcileContext& context) {
-  const core::MachineCounts& machines = context.next.machines;
-  if (context.machines.empty()) return false;
-  if (machines.ready == machines.desired) return true;
-  return context.snapshot.status.elastic &&
-         std::ranges::all_of(context.machines, [&](const Machine& machine) {
-           return IsReady(machine) || !TakesPart(context, machine);
-         });
-}
 
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   JobStatus& next = context.next;

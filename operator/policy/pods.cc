@@ -70,11 +70,6 @@ bool Assemble(ReconcileContext& context) {
   return true;
 }
 
-bool WaitsAfterRefusal(ReconcileContext& context) {
-  const Time again = context.snapshot.notes.make_again;
-  return context.refusal() != nullptr && !context.IsDue(again);
-}
-
 void MakeMissing(ReconcileContext& context) {
   if (IsBudgetSpent(context)) return;  // the job ends, with what it has
   if (WaitsAfterRefusal(context)) return;

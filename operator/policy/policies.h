@@ -10,22 +10,22 @@
 #include <vector>
 
 #include "core/gang/protocol/messages.h"
+#include "operator/policy/facts/gang_state.h"
 #include "operator/policy/facts/reconcile_context.h"
 #include "operator/policy/facts/stop.h"
+#include "operator/policy/status/refusal.h"
 
 namespace lockstep::control {
 
 // remember.cc: records which attempts exist and which are over, and other facts that policies need
 // even if they are not called.
 void Remember(ReconcileContext& context);
-void RememberAddresses(ReconcileContext& context);
 void RememberRelease(ReconcileContext& context);
 void RememberFencing(ReconcileContext& context);
 
 // verdict.cc: the end of the job for any reason other than a stop: a verdict of the gang, an agent
 // that could not be configured, an exhausted machine budget, a spec that cannot run.
 bool Conclude(ReconcileContext& context);
-bool IsFinished(const core::JobStatus& status);
 // Makes `status` the status of an ended job.
 void MarkFinished(core::JobStatus& status, bool success, const std::string& reason,
                   const std::string& message, const Now& now);
@@ -43,15 +43,8 @@ void ObserveRestart(ReconcileContext& context);
 // reasons come from suspend, queue, deadline, scale and placement, in that order.
 std::optional<Stop> WantedStop(ReconcileContext& context);
 bool CarryOut(ReconcileContext& context, const Stop& stop);
-// The longest time from the stop request until all ranks are stopped.
-Duration StopPatience(const ReconcileContext& context);
 // Deletes the objects that no gang needs. True: no process of them can be alive.
 bool ClearAway(ReconcileContext& context);
-// Whether no process of the machine can be alive: it has ended, or its node is silent and its
-// deadline and lease passed long ago.
-bool IsGone(ReconcileContext& context, const MachineObservation& seen);
-// Whether nothing of the job runs or will run, so that other jobs may get its resources.
-bool HasLeft(ReconcileContext& context);
 std::optional<Stop> StopForSuspend(ReconcileContext& context);
 std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
@@ -68,8 +61,6 @@ inline constexpr int64_t kLeaveSeconds = 1;
 // new state with an old one. The higher attempt fences them. False: all were already asked to
 // leave.
 bool StopReplaced(ReconcileContext& context);
-// Whether the last create was refused and the next try is not due yet.
-bool WaitsAfterRefusal(ReconcileContext& context);
 
 // Nodes that the next attempt of this machine avoids if others fit.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine);
@@ -101,8 +92,7 @@ bool AwaitsWordOfNode(ReconcileContext& context, const Machine& machine);
 // because its evidence may soon be gone.
 bool JudgeSilent(ReconcileContext& context);
 
-// elastic.cc: the machines that take part, if spec.elastic allows to leave some out.
-bool TakesPart(const ReconcileContext& context, const Machine& machine);
+// elastic.cc: the number of machines of an elastic gang.
 // Whether a machine that is left out gives up its place for machine 0. Machine 0 waits until that
 // node is free.
 bool StepsAside(ReconcileContext& context, const Machine& machine);
@@ -111,11 +101,6 @@ bool StepsAside(ReconcileContext& context, const Machine& machine);
 bool GoesOnWithFewer(const ReconcileContext& context);
 // Initializes status.elastic of a new gang.
 void BeginElastic(ReconcileContext& context);
-// Notes that the machine's next attempt begins. `was_asked`: the last attempt was asked to leave.
-void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked);
-// Intends a new epoch with attempts for these machines, together with the other changes in `next`.
-// Earlier pods of these machines are fenced.
-void BeginAttempts(ReconcileContext& context, const core::Members& machines);
 bool Resize(ReconcileContext& context);
 // Condition Shrunk, and status.elastic.
 void ObserveElastic(ReconcileContext& context);
@@ -137,13 +122,7 @@ bool GoneMeansDead(ReconcileContext& context);
 
 // observe.cc: writes the observations into status.
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
-// Whether all machines that take part are ready, as status counts them.
-bool PodsAreReady(const ReconcileContext& context);
 // reason.cc: status.reason, for users, with what to do.
-struct Why {
-  const char* word = "";  // CamelCase reason of an event; "": no event, or it exists already
-  std::string text;
-};
 Why WhyNotRunning(ReconcileContext& context);
 // The reason of a running job; no text if all is well.
 Why WorthKnowing(ReconcileContext& context);

@@ -4,6 +4,7 @@
 #include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/status/advice.h"
+#include "operator/policy/status/refusal.h"
 #include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
@@ -19,38 +20,6 @@ std::string OfAll(const ReconcileContext& context, int64_t count) {
 
 std::string Say(const std::string& lead, std::string_view message, std::string_view advice) {
   return Compose(lead, message, advice, core::kMaxStatusString);
-}
-
-// `pods "gpt-0" is forbidden: exceeded quota: ...`: what is refused is said already.
-std::string_view WithoutObject(std::string_view message) {
-  constexpr std::string_view kForbidden = " is forbidden: ";
-  const size_t at = message.find(kForbidden);
-  const bool of_object = at != std::string_view::npos && message.substr(0, at).ends_with('"');
-  return of_object ? message.substr(at + kForbidden.size()) : message;
-}
-
-Why OfRefusal(const ReconcileContext& context, const Refusal& refusal) {
-  constexpr const char* kFailedCreate = "FailedCreate";
-  switch (refusal.kind) {
-    case Refusal::Kind::kNameConflict:
-      return {
-          "NameConflict",
-          refusal.object +
-              " exists and does not belong to this job: delete it, or give the job another name"};
-    case Refusal::Kind::kForbidden:
-      return {kFailedCreate,
-              Say(refusal.object + " may not be created", WithoutObject(refusal.message),
-                  AdviceOnRefusal(refusal.message, context.snapshot.installer))};
-    case Refusal::Kind::kNotServed:
-      return {kFailedCreate, refusal.object + " cannot be created: " + refusal.message};
-    case Refusal::Kind::kNotAnswered:
-      return {kFailedCreate, Say("the API server failed to write " + refusal.object,
-                                 refusal.message, "it is tried again")};
-    case Refusal::Kind::kInvalid:
-      return {kFailedCreate,
-              "the API server does not accept " + refusal.object + ": " + refusal.message};
-  }
-  return {};
 }
 
 // A machine's request of the resource.
@@ -215,7 +184,7 @@ std::string OfGang(const ReconcileContext& context, const core::GangStatus& gang
 }  // namespace
 
 Why WhyNotRunning(ReconcileContext& context) {
-  if (const Refusal* refusal = context.refusal()) return OfRefusal(context, *refusal);
+  if (const Refusal* refusal = context.refusal()) return WhyRefused(context, *refusal);
   if (!context.note.empty()) return {"", context.note};
   if (context.machines.empty() && context.memory().placement.start_again)
     return {"", OfLettingGo(context)};

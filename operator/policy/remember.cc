@@ -1,3 +1,4 @@
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "operator/policy/kube/kube_policies.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/status/status_policies.h"
 
@@ -11,7 +12,6 @@ namespace {
 using core::JobState;
 
 constexpr Duration kDesiredStatePatience = seconds(2);  // for machine 0 to take a stop
-constexpr Duration kStopSlack = seconds(15);            // beyond the grace period
 
 // Whether the gang's ranks are stopped, so that its agents may leave: machine 0 says so, or can't.
 bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
@@ -80,25 +80,6 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
   if (StopReplaced(context) || !MayLeave(context, stop, *since)) return false;
   Dissolve(context, stop);
   return true;
-}
-
-Duration StopPatience(const ReconcileContext& context) {
-  const bool persists = context.spec().checkpoint.memory.size.has_value();
-  return context.spec().grace_period + kStopSlack +
-         (persists ? core::kPersistPatience : Duration::zero());
-}
-
-bool IsGone(ReconcileContext& context, const MachineObservation& seen) {
-  if (seen.over()) return true;
-  if (!seen.leave_by) return false;
-  return context.IsDue(*seen.leave_by + context.snapshot.status.machine_lost_after);
-}
-
-bool HasLeft(ReconcileContext& context) {
-  const Snapshot& snapshot = context.snapshot;
-  const auto gone = [&](const MachineObservation& seen) { return IsGone(context, seen); };
-  return std::all_of(snapshot.machines.begin(), snapshot.machines.end(), gone) &&
-         std::all_of(snapshot.spares.begin(), snapshot.spares.end(), gone);
 }
 
 bool ClearAway(ReconcileContext& context) {

@@ -167,10 +167,6 @@ void EndMachines(core::JobStatus& status) {
 
 }  // namespace
 
-bool IsFinished(const core::JobStatus& status) {
-  return status.state == core::JobState::kSucceeded || status.state == core::JobState::kFailed;
-}
-
 void MarkFinished(core::JobStatus& status, bool success, const std::string& reason,
                   const std::string& message, const Now& now) {
   status.state = success ? core::JobState::kSucceeded : core::JobState::kFailed;

@@ -53,7 +53,7 @@ FLOORS = {
     "base": (".", ("loop", "process", "text", "crypto"), "events", ("net", "man"), "http"),
     "core/gang": ("protocol", "diagnosis", ("member", "coordinator"), "status"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
-    "operator/policy": ("facts", "status", {".", "kube"}),
+    "operator/policy": ("facts", "status", "kube", "."),
     "operator/controller": ("jobs", "metrics", "observe", "."),
     "worker/agent": (
         ("processes", "files"),

@@ -25,6 +25,10 @@
 
 namespace lockstep::control {
 
+// The value of spec.managedBy.
+inline constexpr const char* kManager = "lockstep.dev/operator";
+inline constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
+
 // Both clocks at one moment: the API server's times are wall times, everything else is boot time.
 struct Now {
   WallTime wall{};

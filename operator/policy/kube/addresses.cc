@@ -7,8 +7,8 @@
 
 #include "base/fingerprint.h"
 #include "base/net/route.h"
+#include "operator/policy/facts/gang_state.h"
 #include "operator/policy/kube/kube_policies.h"
-#include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {

@@ -20,8 +20,8 @@ std::optional<Stop> StopForQueue(ReconcileContext& context);
 bool MayMakePods(const Snapshot& snapshot);
 std::string WhyNoPods(ReconcileContext& context);
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
-// For a job that MultiKueue runs on another cluster. This cluster holds only the TrainingJob; the
-// other operator writes its status.
+// For an unfinished job that MultiKueue runs on another cluster. This cluster holds only the
+// TrainingJob; the other operator writes its status.
 void DelegateToMultiKueue(ReconcileContext& context);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.
@@ -55,6 +55,7 @@ void FinishPodGroup(ReconcileContext& context);
 // False: machines must wait, because these objects do not exist yet.
 bool MakeAddresses(ReconcileContext& context);
 void LeadAddresses(ReconcileContext& context);
+void RememberAddresses(ReconcileContext& context);
 
 }  // namespace lockstep::control
 

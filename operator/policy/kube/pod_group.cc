@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "core/model/names.h"
+#include "operator/policy/facts/gang_state.h"
 #include "operator/policy/kube/kube_policies.h"
-#include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/policy/decide.h"
+#include "operator/policy/facts/gang_state.h"
 #include "operator/policy/facts/rules.h"
 #include "operator/policy/kube/kube_policies.h"
-#include "operator/policy/policies.h"
+#include "operator/policy/status/refusal.h"
 
 namespace lockstep::control {
 namespace {
@@ -65,8 +65,9 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
     return "its Workload " + queue.prebuilt + ", which MultiKueue creates, does not exist";
   }
   if (!queue.workload) {
-    return context.refusal() == nullptr ? "its Workload is being created"
-                                        : WhyNotRunning(context).text;
+    const Refusal* refusal = context.refusal();
+    return refusal == nullptr ? "its Workload is being created"
+                              : WhyRefused(context, *refusal).text;
   }
   return Words(*queue.workload);
 }
@@ -267,7 +268,6 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
 void DelegateToMultiKueue(ReconcileContext& context) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
   const core::JobStatus& status = context.snapshot.status;
-  if (IsFinished(status)) return DeleteInTime(context);
   if (!queue || queue->queues != Queues::kThere) return;
   const bool wanted = !context.spec().suspend && !queue->name.empty();
   const std::optional<WorkloadSeen>& workload = queue->workload;

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "operator/policy/facts/gang_state.h"
 #include "operator/policy/facts/rules.h"
 #include "operator/policy/kube/kube_policies.h"
-#include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
