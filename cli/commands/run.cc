@@ -54,7 +54,6 @@ struct RunCommand {
   std::string report;
   std::string status;
   std::string sync;
-  std::string checkpoint_url;
   std::string unschedulable;
   std::string ui;  // "": no page
   std::string tensorboard;
@@ -88,35 +87,17 @@ void MakePathsAbsolute(core::Spec* spec) {
   if (IsPath(resume)) spec->checkpoint.resume = fs::absolute(resume).string();
 }
 
-// "": --checkpoint-url fits the job.
-std::string ProblemOfUrl(const std::string& url, const core::Spec& spec, bool remote) {
-  if (url.empty()) return "";
-  const std::string option = "--checkpoint-url";
-  if (!url.starts_with("s3://") || url.size() == 5 || url.ends_with('/')) {
-    return option + " must be s3://BUCKET/PREFIX, not " + url;
-  }
-  if (remote) return option + " works on this computer only: add --local, or leave it out";
-  if (!spec.checkpoint.memory.size) {
-    return option +
-           " needs checkpoint.memory.size in the job's file: ranks write checkpoints to memory, "
-           "and agents upload them";
-  }
-  if (!spec.checkpoint.path.empty()) {
-    return option + " replaces the folder: leave out --checkpoint and checkpoint.path";
-  }
-  return "";
-}
-
-Result<RunState> OpenState(const core::TrainingJob& job, const std::string& url) {
+Result<RunState> OpenState(const core::TrainingJob& job) {
   const core::Checkpoint& checkpoint = job.spec.checkpoint;
-  if (url.empty()) return RunState::Open(job.metadata.name, checkpoint.path, checkpoint.resume);
+  const std::string& name = job.metadata.name;
+  if (checkpoint.url.empty()) return RunState::Open(name, checkpoint.path, checkpoint.resume);
   const Result<std::string> program = FindProgram(kS3Name);
   if (!program.ok()) {
-    return Error::NotFound("--checkpoint-url: " + program.error().message +
-                           "; packages do not have it yet, so build the target lockstep-s3 from "
-                           "source, with Go 1.26 or later");
+    return Error::NotFound("checkpoint.url: " + program.error().message +
+                           "; the wheel does not have it: install the package for Linux or the "
+                           "tarball, or build the target lockstep-s3 with Go 1.26 or later");
   }
-  return RunState::OpenBucket(job.metadata.name, url, checkpoint.resume, *program);
+  return RunState::OpenBucket(name, checkpoint.url, checkpoint.resume, *program);
 }
 
 bool SaysProcesses(const RunCommand& command) {
@@ -334,9 +315,13 @@ int Run(const RunCommand& command, const std::vector<std::string>& words, Time s
                     "; name one that can be written to",
                 core::kExitUsage);
   }
-  const std::string problem = ProblemOfUrl(command.checkpoint_url, job.spec, nodes->remote());
-  if (!problem.empty()) return Fail(problem, core::kExitUsage);
-  Result<RunState> state = OpenState(job, command.checkpoint_url);
+  if (!job.spec.checkpoint.url.empty() && nodes->remote()) {
+    return Fail(
+        "checkpoint.url works on this computer and on a cluster only: add --local, or leave out "
+        "checkpoint.url and --checkpoint-url",
+        core::kExitUsage);
+  }
+  Result<RunState> state = OpenState(job);
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
   const std::string tensorboard =
       command.tensorboard.empty() ? "" : fs::absolute(command.tensorboard).string();
@@ -450,7 +435,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       "--hosts", run->hosts,
       "Run one machine on each of these hosts, by ssh without a password: HOST,USER@HOST,...");
   command
-      ->add_option("--checkpoint-url", run->checkpoint_url,
+      ->add_option("--checkpoint-url", run->flags.checkpoint_url,
                    "Agents upload checkpoints from memory to this object store, which speaks S3; a "
                    "later run continues from it")
       ->type_name("s3://BUCKET/PREFIX");

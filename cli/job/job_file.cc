@@ -126,6 +126,7 @@ std::vector<core::Problem> ApplyFlags(const JobFlags& flags, core::TrainingJob* 
   SetEnum(flags.console, "--console", &spec.logs.console, &problems);
   if (!flags.logs.empty()) spec.logs.path = flags.logs;
   if (!flags.checkpoint.empty()) spec.checkpoint.path = flags.checkpoint;
+  if (!flags.checkpoint_url.empty()) spec.checkpoint.url = flags.checkpoint_url;
   if (!flags.resume.empty()) spec.checkpoint.resume = flags.resume;
   if (flags.max_restarts) spec.failure_policy.max_restarts = *flags.max_restarts;
   if (flags.max_machine_replacements) {

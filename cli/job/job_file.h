@@ -29,6 +29,7 @@ struct JobFlags {
   std::string prestart;
   std::string name;
   std::string checkpoint;
+  std::string checkpoint_url;
   std::string resume;
   std::string console;
   std::string logs;

@@ -177,6 +177,17 @@ std::string MeshText(const core::Parallel& mesh, int64_t world) {
          " + part";
 }
 
+// "from memory to s3://bucket/gpt every 10m; the newest 3 stay, and of older ones one in each 24h".
+std::string StoreText(const core::Checkpoint& checkpoint) {
+  std::string text = "from memory to " + checkpoint.url + " ";
+  text += checkpoint.persist_every == Duration::zero()
+              ? "at the job's end"
+              : "every " + FormatDuration(checkpoint.persist_every);
+  text += "; the newest " + std::to_string(checkpoint.keep) + " stay";
+  if (checkpoint.keep_every == Duration::zero()) return text;
+  return text + ", and of older ones one in each " + FormatDuration(checkpoint.keep_every);
+}
+
 }  // namespace
 
 std::string Describe(const core::FailureRule& rule) {
@@ -210,7 +221,10 @@ std::string PlanTable(const PlanView& view) {
   if (const core::Parallel mesh = ParallelOf(view); mesh.pipeline * mesh.tensor > 1) {
     out += "Mesh: " + MeshText(mesh, plan.world_size) + "\n";
   }
-  out += "Command: " + core::ShellQuote(plan.command) + "\n\n";
+  out += "Command: " + core::ShellQuote(plan.command) + "\n";
+  const core::Checkpoint& checkpoint = view.job.spec.checkpoint;
+  if (!checkpoint.url.empty()) out += "Checkpoints: " + StoreText(checkpoint) + "\n";
+  out += "\n";
   AddMachines(view, &out);
   out += "\nEvery process also gets:\n";
   for (const auto& [name, value] : plan.environment) {

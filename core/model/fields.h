@@ -92,7 +92,10 @@ template <>
 inline constexpr auto kFields<Checkpoint> = std::tuple(
     Field{"claim", &Checkpoint::claim, AtMost{253}}, Field{"path", &Checkpoint::path, AtMost{4096}},
     Field{"resume", &Checkpoint::resume, AtMost{4096}}, Field{"memory", &Checkpoint::memory},
-    Field{"persistEvery", &Checkpoint::persist_every});
+    Field{"persistEvery", &Checkpoint::persist_every}, Field{"url", &Checkpoint::url, AtMost{1024}},
+    Field{"secret", &Checkpoint::secret, AtMost{253}},
+    Field{"keep", &Checkpoint::keep, Between{1, 1000}},
+    Field{"keepEvery", &Checkpoint::keep_every});
 
 template <>
 inline constexpr auto kFields<Elastic> = std::tuple(

@@ -152,8 +152,13 @@ struct Checkpoint {
   std::string path;             // a folder: on that volume, or of this machine with `lockstep run`
   std::string resume = "Auto";  // Auto | Never | a path
   MemoryCheckpoints memory;
-  // interval of writes from memory to `path`; 0: only at the job's end
+  // interval of writes from memory to `path` or `url`; 0: only at the job's end
   Duration persist_every = minutes(10);
+  std::string url;     // s3://BUCKET/PREFIX, in place of `path`
+  std::string secret;  // a Secret with the credentials of `url`
+  int32_t keep = 3;    // newest checkpoints that stay in `url`
+  Duration keep_every =
+      Duration::zero();  // of older ones, one in each such interval stays; 0: none
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };

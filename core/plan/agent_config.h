@@ -21,6 +21,10 @@ namespace lockstep::core {
 
 inline constexpr size_t kMaxAgentConfig = size_t{1} << 20;  // bytes of its JSON
 
+// Begins the names of variables that the agent keeps from its ranks and gives to lockstep-s3,
+// without the prefix: the keys of the Secret checkpoint.secret.
+inline constexpr std::string_view kStorePrefix = "LOCKSTEP_STORE_";
+
 struct AgentConfig {
   std::string job_uid;
   TrainingJob job;

@@ -1,5 +1,7 @@
 #include "core/validate/validate.h"
 
+#include <re2/re2.h>
+
 #include <concepts>
 #include <cstdint>
 #include <set>
@@ -317,7 +319,7 @@ void ValidateCheckpoint(Validator& validator) {
                     Quote(checkpoint.path));
   }
   const std::string& resume = checkpoint.resume;
-  if (checkpoint.path.empty() && resume.find('/') != std::string::npos) {
+  if (checkpoint.path.empty() && checkpoint.url.empty() && resume.find('/') != std::string::npos) {
     validator.Error("spec.checkpoint.path",
                     "is missing beside the checkpoint that resume names; write this job's own "
                     "folder, as in /checkpoints");
@@ -327,6 +329,50 @@ void ValidateCheckpoint(Validator& validator) {
                     "must be Auto, Never or a path that contains a /, as in ./" +
                         (resume.empty() ? "checkpoint" : resume),
                     Quote(resume));
+  }
+}
+
+// s3://BUCKET/PREFIX, in characters that no client and no URL writes in another way. The CRD's rule
+// has the same expression.
+bool IsStoreUrl(const std::string& url) {
+  static const RE2 kUrl(
+      R"(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_=+][A-Za-z0-9._=+-]*)*)");
+  return RE2::FullMatch(url, kUrl);
+}
+
+void ValidateObjectStore(Validator& validator) {
+  const Checkpoint& checkpoint = validator.job.spec.checkpoint;
+  if (checkpoint.url.empty()) {
+    if (!checkpoint.secret.empty()) {
+      validator.Error("spec.checkpoint.secret", "needs spec.checkpoint.url");
+    }
+    if (checkpoint.keep_every != Duration::zero()) {
+      validator.Error("spec.checkpoint.keepEvery", "needs spec.checkpoint.url");
+    }
+    return;
+  }
+  if (!IsStoreUrl(checkpoint.url)) {
+    validator.Error("spec.checkpoint.url",
+                    "must be s3://BUCKET/PREFIX, of letters, digits and ._=+- in PREFIX",
+                    Quote(checkpoint.url));
+  }
+  if (!checkpoint.memory.size) {
+    validator.Error(
+        "spec.checkpoint.memory.size",
+        "is missing beside spec.checkpoint.url: processes write checkpoints to memory, "
+        "and agents upload them; write as much as 4 times a machine's part, as in 16Gi");
+  }
+  if (!checkpoint.path.empty()) {
+    validator.Error("spec.checkpoint.path",
+                    "must be absent beside spec.checkpoint.url, which replaces the folder");
+  }
+  if (checkpoint.resume.find('/') != std::string::npos) {
+    validator.Error("spec.checkpoint.resume", "must be Auto or Never with spec.checkpoint.url",
+                    Quote(checkpoint.resume));
+  }
+  if (!checkpoint.secret.empty() && !IsDnsSubdomain(checkpoint.secret)) {
+    validator.Error("spec.checkpoint.secret", "must be the name of a Secret",
+                    Quote(checkpoint.secret));
   }
 }
 
@@ -391,6 +437,7 @@ void ValidateTimes(Validator& validator) {
   validator.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
   ValidateOptionalTime(validator, "spec.health.hangTimeout", spec.health.hang_timeout);
   ValidateOptionalTime(validator, "spec.checkpoint.persistEvery", spec.checkpoint.persist_every);
+  ValidateOptionalTime(validator, "spec.checkpoint.keepEvery", spec.checkpoint.keep_every);
 }
 
 void ValidateCluster(Validator& validator) {
@@ -453,6 +500,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateFailurePolicy(validator);
   ValidateElastic(validator);
   ValidateCheckpoint(validator);
+  ValidateObjectStore(validator);
   ValidatePrestart(validator);
   ValidatePreflight(validator);
   ValidateTimes(validator);
@@ -496,6 +544,7 @@ constexpr ClusterField kClusterFields[] = {
      [](SpecRef spec, SpecRef standard) { return spec.scheduling != standard.scheduling; }},
     {"network", [](SpecRef spec, SpecRef standard) { return spec.network != standard.network; }},
     {"checkpoint.claim", [](SpecRef spec, SpecRef) { return !spec.checkpoint.claim.empty(); }},
+    {"checkpoint.secret", [](SpecRef spec, SpecRef) { return !spec.checkpoint.secret.empty(); }},
     {"health.startTimeout",
      [](SpecRef spec, SpecRef standard) {
        return spec.health.start_timeout != standard.health.start_timeout;

@@ -133,6 +133,7 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   config.run_dir = std::string(kRunFolder) + "/agent";
   config.cache_dir = std::string(kCacheFolder) + "/compiled";
   config.checkpoint_path = job.spec.checkpoint.path;
+  config.checkpoint_url = job.spec.checkpoint.url;
   config.log_path = job.spec.logs.path;
   config.termination_path = termination_path;
 

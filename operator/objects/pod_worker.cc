@@ -3,6 +3,7 @@
 
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
+#include "core/plan/agent_config.h"
 #include "operator/objects/pod_parts.h"
 
 namespace lockstep::control::pod {
@@ -99,6 +100,10 @@ Json Worker(Json from_template, const core::TrainingJob& job, const AgentDeliver
   worker["env"] = Environment(spec, config);
   for (const core::Node& source : spec.env_from) {
     ListAt(worker, "envFrom").push_back(FromNode(source));
+  }
+  if (const std::string& secret = spec.checkpoint.secret; !secret.empty()) {
+    ListAt(worker, "envFrom")
+        .push_back({{"prefix", core::kStorePrefix}, {"secretRef", {{"name", secret}}}});
   }
   worker["resources"] = Resources(spec);
   ListAt(worker, "ports").push_back(Port(kGangPortName, core::kGangPort));

@@ -151,6 +151,7 @@ Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, UniqueFd 
 
 Agent::Agent(core::AgentConfig config, UniqueFd starter)
     : config_(std::move(config)),
+      store_variables_(TakeStoreVariables()),
       last_message_(std::move(starter), config_.termination_path),
       events_(std::make_unique<Events>(this)) {}
 Agent::~Agent() = default;
@@ -269,10 +270,13 @@ Status Agent::OpenObjects(const std::string& executable) {
   if (!pruner.ok()) return pruner.error();
   objects_ = std::make_unique<ObjectStore>(
       loop_.get(), spawner_.get(), FindS3Program(executable), config_.checkpoint_url,
+      std::move(store_variables_),
       ObjectStore::Handlers{.leave_out = [this](pid_t pid) { ranks_->LeaveOut(pid); },
                             .take_in = [this](pid_t pid) { ranks_->TakeIn(pid); }});
-  bucket_.emplace(objects_.get(), config_.job_uid, config_.job.spec.checkpoint.resume,
-                  config_.first_attempt);
+  const core::Checkpoint& checkpoint = config_.job.spec.checkpoint;
+  bucket_.emplace(
+      objects_.get(), config_.job_uid, checkpoint.resume, config_.first_attempt,
+      CheckpointBucket::Retention{.keep = checkpoint.keep, .every = checkpoint.keep_every});
   pruner_ = std::move(*pruner);
   return {};
 }

@@ -107,6 +107,7 @@ class Agent {
   void Log(const std::string& line) { logs_->Write(line); }
 
   core::AgentConfig config_;
+  std::vector<std::string> store_variables_;  // taken before any thread or process starts
   const LastMessage last_message_;
   const core::SecondClock second_clock_ = FindSecondClock();
   core::Standstill standstill_{second_clock_, ReadClocks(second_clock_)};

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/process/process.h"
+#include "worker/agent/storage/object_store.h"
 #include "worker/pmix/message.h"
 
 namespace lockstep::agent {
@@ -21,10 +22,12 @@ Status InstallSelf(const std::string& folder) {
   const Result<std::string> self = OwnProgram();
   if (!self.ok()) return self.error();
   const auto beside = std::filesystem::path(*self).parent_path();
-  Status helper = CopyFileAtomically((beside / pmix::kHelperProgram).string(),
-                                     folder + "/" + pmix::kHelperProgram, kForAll);
-  if (!helper.ok() && helper.error().kind == ErrorKind::kNotFound) return {};
-  return helper;
+  for (const char* program : {pmix::kHelperProgram, kS3Program}) {
+    Status copied =
+        CopyFileAtomically((beside / program).string(), folder + "/" + program, kForAll);
+    if (!copied.ok() && copied.error().kind != ErrorKind::kNotFound) return copied;
+  }
+  return {};
 }
 
 }  // namespace lockstep::agent

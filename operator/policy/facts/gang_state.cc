@@ -37,9 +37,10 @@ bool PodsAreReady(const ReconcileContext& context) {
 }
 
 Duration StopPatience(const ReconcileContext& context) {
-  const bool persists = context.spec().checkpoint.memory.size.has_value();
-  return context.spec().grace_period + kStopSlack +
-         (persists ? core::kPersistPatience : Duration::zero());
+  const core::Checkpoint& checkpoint = context.spec().checkpoint;
+  const Duration patience = context.spec().grace_period + kStopSlack;
+  if (!checkpoint.memory.size) return patience;
+  return patience + (checkpoint.url.empty() ? core::kPersistPatience : core::kUploadPatience);
 }
 
 bool IsGone(ReconcileContext& context, const MachineObservation& seen) {

@@ -207,7 +207,8 @@ std::string AdviceOnContainer(std::string_view reason, std::string_view message)
   return std::string(
       Find({{{"runAsNonRoot", "run as root"},
              "set runAsUser in the securityContext of spec.template, to a user of the image"},
-            {{"not found", "couldn't find key"}, "make it, or correct the job's env or envFrom"}},
+            {{"not found", "couldn't find key"},
+             "make it, or correct the job's env, envFrom or checkpoint.secret"}},
            message));
 }
 

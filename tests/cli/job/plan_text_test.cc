@@ -66,6 +66,20 @@ TEST(PlanTextTest, ShowsTheMeshOfATrainerWhoseRanksShareTheLayers) {
   EXPECT_EQ(PlanJson(view)["mesh"], OrderedJson({{"pipelines", 1}, {"stages", 1}, {"tensor", 4}}));
 }
 
+TEST(PlanTextTest, ShowsTheObjectStoreOfTheCheckpoints) {
+  PlanView view = MakeView(2, 2);
+  EXPECT_THAT(PlanTable(view), Not(HasSubstr("Checkpoints")));
+  core::Checkpoint& checkpoint = view.job.spec.checkpoint;
+  checkpoint.url = "s3://bucket/gpt";
+  EXPECT_THAT(
+      PlanTable(view),
+      HasSubstr("Checkpoints: from memory to s3://bucket/gpt every 10m; the newest 3 stay\n"));
+  checkpoint.persist_every = Duration::zero();
+  checkpoint.keep_every = hours(24);
+  EXPECT_THAT(PlanTable(view), HasSubstr("s3://bucket/gpt at the job's end; the newest 3 stay, and "
+                                         "of older ones one in each 24h\n"));
+}
+
 TEST(PlanTextTest, ShowsWhatTensorFlowIsTold) {
   PlanView view = MakeView(2, 2);
   view.job.spec.framework = core::Framework::kTensorFlow;

@@ -59,6 +59,10 @@ class Generator {
     spec.failure_policy.reset_after = Span();
     for (int i = Small(); i > 0; --i) spec.failure_policy.rules.push_back(Rule());
     spec.checkpoint.path = Text();
+    spec.checkpoint.url = Text();
+    spec.checkpoint.secret = Text();
+    spec.checkpoint.keep_every = Span();
+    if (Coin()) spec.checkpoint.keep = Int();
     spec.grace_period = Span();
     if (Coin()) spec.ttl_seconds_after_finished = Int();
     spec.active_deadline_seconds = int64_t{Int()} * Int();

@@ -249,6 +249,25 @@ TEST(Validate, HasAMessageForEveryRule) {
        "must begin with / on a cluster"},
       {Target::kLocal, "  command: [a]\n  checkpoint: {resume: auto}\n",
        "must be Auto, Never or a path"},
+      {Target::kCluster, "  command: [a]\n  image: b\n  checkpoint: {url: \"s3://bucket/gpt\"}\n",
+       "spec.checkpoint.memory.size: is missing beside spec.checkpoint.url"},
+      {Target::kLocal,
+       "  command: [a]\n"
+       "  checkpoint: {url: \"s3://bucket/gpt\", path: /c, memory: {size: 1Gi}}\n",
+       "spec.checkpoint.path: must be absent beside spec.checkpoint.url"},
+      {Target::kLocal,
+       "  command: [a]\n"
+       "  checkpoint: {url: \"s3://bucket/gpt\", resume: /old, memory: {size: 1Gi}}\n",
+       "spec.checkpoint.resume: must be Auto or Never with spec.checkpoint.url"},
+      {Target::kCluster,
+       "  command: [a]\n  image: b\n"
+       "  checkpoint: {url: \"s3://bucket/gpt\", secret: B_, memory: {size: 1Gi}}\n",
+       "spec.checkpoint.secret: must be the name of a Secret"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {secret: s}\n",
+       "spec.checkpoint.secret: needs spec.checkpoint.url"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {keepEvery: 24h}\n",
+       "spec.checkpoint.keepEvery: needs spec.checkpoint.url"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {keep: 0}\n", "between 1 and 1000"},
       {Target::kLocal, "  command: [a]\n  gracePeriod: 25h\n", "between 0s and 24h"},
       {Target::kLocal, "  command: [a]\n  health: {startTimeout: 0s}\n", "between 1s and 168h"},
       {Target::kLocal, "  command: [a]\n  health: {hangTimeout: 10ms}\n",
@@ -624,6 +643,21 @@ TEST(Validate, RefusesACheckpointToResumeFromWithoutAFolderOfTheJobsOwn) {
   EXPECT_EQ(Local("  command: [a]\n  checkpoint: {resume: /old/7, path: /new}\n"), "");
 }
 
+TEST(Validate, KnowsTheUrlOfAnObjectStore) {
+  const auto problems = [](const std::string& url) {
+    return Local("  command: [a]\n  checkpoint: {memory: {size: 1Gi}, url: \"" + url + "\"}\n");
+  };
+  for (const char* url : {"s3://bucket", "s3://my-bucket.eu/a/b_c/gpt-2=1+1.x"}) {
+    EXPECT_EQ(problems(url), "") << url;
+  }
+  for (const char* url :
+       {"bucket", "s3://", "s3://b/gpt", "s3://bucket/", "s3://bucket//a", "s3://Bucket/a",
+        "s3://bucket/../other", "s3://bucket/a b", "s3://bucket/a?b", "s3://key@bucket/a",
+        "gs://bucket/a", "https://bucket/a", "s3://bucket/a%20b"}) {
+    EXPECT_THAT(problems(url), HasSubstr("spec.checkpoint.url: must be s3://BUCKET/PREFIX")) << url;
+  }
+}
+
 TEST(Validate, FindsALauncherThatStandsInTheArgs) {
   EXPECT_THAT(Local("  command: [python]\n  args: [-m, torch.distributed.run, train.py]\n"),
               HasSubstr("remove the launcher"));
@@ -742,12 +776,13 @@ TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
                     "  resourcesPerProcess: {gpu: 1, cpu: 1, memory: 1Gi}\n"
                     "  placement: {onePerNode: None}\n  network: {hostnames: false}\n"
                     "  scheduling: {gang: Coscheduling}\n"
-                    "  checkpoint: {claim: c, path: /c}\n"
+                    "  checkpoint: {claim: c, path: /c, secret: s}\n"
                     "  ttlSecondsAfterFinished: 0\n  cleanPodPolicy: All\n  priorityClassName: p\n"
                     "  schedulerName: s\n  health: {startTimeout: 1m}\n")),
             "image, imagePullSecrets, resourcesPerProcess.cpu, resourcesPerProcess.memory, "
-            "sharedMemory, placement, scheduling, network, checkpoint.claim, health.startTimeout, "
-            "ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, schedulerName");
+            "sharedMemory, placement, scheduling, network, checkpoint.claim, checkpoint.secret, "
+            "health.startTimeout, ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, "
+            "schedulerName");
 }
 
 }  // namespace

@@ -73,6 +73,19 @@ TEST(PodConfig, TellsTheAgentWhatItIs) {
   EXPECT_EQ(config.job, job);
 }
 
+TEST(PodConfig, TellsTheAgentOfTheObjectStore) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.checkpoint.memory.size = Quantity::FromUnits(1 << 20);
+  job.spec.checkpoint.url = "s3://bucket/gpt";
+  job.spec.checkpoint.secret = "bucket";
+  job.spec.checkpoint.keep = 5;
+  job.spec.checkpoint.keep_every = hours(24);
+  const core::AgentConfig config = Config(job);
+  EXPECT_EQ(config.checkpoint_url, "s3://bucket/gpt");
+  EXPECT_EQ(config.checkpoint_path, "");
+  EXPECT_EQ(config.job.spec.checkpoint, job.spec.checkpoint);
+}
+
 TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
   core::TrainingJob job = MakeJob("gpt");
   job.spec.roles = {{"chief", 1, core::RoleRestart::kGang}, {"ps", 1, core::RoleRestart::kAlone}};

@@ -119,6 +119,19 @@ TEST(PodWorker, MountsTheCheckpointClaim) {
   EXPECT_TRUE(Named(pod["spec"]["volumes"], "lockstep-checkpoints").is_null());
 }
 
+TEST(PodWorker, HasTheObjectStoresSecretUnderNamesThatTheAgentKeepsFromItsRanks) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.env_from = {MakeJob::Yaml("configMapRef: {name: common}")};
+  job.spec.checkpoint.memory.size = Quantity::FromUnits(1);
+  job.spec.checkpoint.url = "s3://bucket/gpt";
+  EXPECT_EQ(WorkerOf(Pod(job))["envFrom"],
+            json::parse(R"([{"configMapRef": {"name": "common"}}])"));
+  job.spec.checkpoint.secret = "bucket";
+  EXPECT_EQ(WorkerOf(Pod(job))["envFrom"], json::parse(R"([
+    {"configMapRef": {"name": "common"}},
+    {"prefix": "LOCKSTEP_STORE_", "secretRef": {"name": "bucket"}}])"));
+}
+
 struct SecurityCase {
   const char* name;
   const char* given;

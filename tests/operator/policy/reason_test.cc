@@ -45,7 +45,7 @@ TEST(Reason, IsWhyAContainerCannotStart) {
   Wait(scene, 1, "CreateContainerConfigError", "secret \"token\" not found");
   EXPECT_EQ(ReasonOf(scene),
             "machine 1 cannot start on node node-1: CreateContainerConfigError: secret \"token\" "
-            "not found; make it, or correct the job's env or envFrom");
+            "not found; make it, or correct the job's env, envFrom or checkpoint.secret");
 }
 
 TEST(Reason, OfAnImageIsTheSameWhateverKubeletTriesAtTheMoment) {

@@ -112,6 +112,22 @@ TEST(Stop, AGangThatWritesItsMemoryToTheFolderHasTwoMinutesMore) {
   EXPECT_TRUE(scene.Decide().intent);
 }
 
+TEST(Stop, AGangThatUploadsItsMemoryHasHalfAnHourMore) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.spec().checkpoint.memory.size = Quantity::FromUnits(1);
+  scene.spec().checkpoint.url = "s3://bucket/gpt";
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.snapshot().desired_state_accepted = true;
+  scene.Report(CoordinatorPhase::kStopping);
+  scene.Pass(scene.spec().grace_period + seconds(14) + minutes(30));
+  scene.Report(CoordinatorPhase::kStopping);
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  EXPECT_TRUE(scene.Decide().intent);
+}
+
 TEST(Stop, ACheckpointInMemoryThatDidNotReachTheFolderIsTold) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

@@ -45,6 +45,10 @@ RESTRICTED = {
         logs: {path: /checkpoints/logs}
         schedulerName: volcano
     """,
+    "store": """
+        envFrom: [{secretRef: {name: data}}]
+        checkpoint: {url: "s3://bucket/gpt", secret: bucket, keepEvery: 24h, memory: {size: 1Gi}}
+    """,
     "spares": """
         spareMachines: 2
         resourcesPerProcess: {gpu: 1, cpu: 2, memory: 8Gi}

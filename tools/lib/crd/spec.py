@@ -3,8 +3,8 @@
 from crd import shortcuts
 from crd.core import TABLE, names_of, spelled
 from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, listed, matches
-from crd.schema import (IN_SCHEMA, above_zero, at_most, boolean, choice, duration, integer,
-                        listing, mapping, number, quantity, rule, struct, text, whole)
+from crd.schema import (DURATION, IN_SCHEMA, above_zero, at_most, boolean, choice, duration,
+                        integer, listing, mapping, number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
 from crd.trainer import rules as trainer_rules, trainer
 
@@ -186,6 +186,33 @@ def _failure_policy():
     }, filled=True)
 
 
+# core/validate/validate.cc has the same.
+STORE_URL = "^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_=+][A-Za-z0-9._=+-]*)*$"
+
+
+def _store_rules():
+    """What else checkpoint.url asks of the checkpoints, and what needs it."""
+    def beside(expression, message, path):
+        return rule(f"!has(self.url) || self.url == '' || {expression}", message, path)
+
+    def needs(is_absent, path):
+        return rule(f"(has(self.url) && self.url != '') || {is_absent}",
+                    "needs spec.checkpoint.url", path)
+
+    return [
+        beside("has(self.memory.size)", "is missing beside spec.checkpoint.url: processes write "
+               "checkpoints to memory, and agents upload them; write as much as 4 times a machine's "
+               "part, as in 16Gi", ".memory.size"),
+        beside("!has(self.path) || self.path == ''", "must be absent beside spec.checkpoint.url, "
+               "which replaces the folder", ".path"),
+        beside("!has(self.resume) || !self.resume.contains('/')",
+               "must be Auto or Never with spec.checkpoint.url", ".resume"),
+        needs("!has(self.secret) || self.secret == ''", ".secret"),
+        needs(f"!has(self.keepEvery) || !self.keepEvery.matches(r'{DURATION}') || "
+              "duration(self.keepEvery) == duration('0s')", ".keepEvery"),
+    ]
+
+
 def _time_and_logs():
     return {
         "checkpoint": struct("Checkpoints of the job.", {
@@ -203,16 +230,30 @@ def _time_and_logs():
                                "another machine's, as in 16Gi.", "8Pi", whole),
                 "replicas": integer("Copies on other machines."),
             }, filled=True),
-            "persistEvery": duration("How often the newest checkpoint in memory goes to path. 0s: "
-                                     "only at the job's end.", "1s", "168h", or_off=True),
+            "persistEvery": duration("How often the newest checkpoint in memory goes to path or "
+                                     "url. 0s: only at the job's end.", "1s", "168h", or_off=True),
+            "url": text("s3://BUCKET/PREFIX: an object store in place of path. Agents upload "
+                        "checkpoints from memory, which needs memory.size.", rule(
+                            f"self == '' || self.matches('{STORE_URL}')",
+                            "must be s3://BUCKET/PREFIX, of letters, digits and ._=+- in PREFIX")),
+            "secret": text("A Secret with the credentials of url, as AWS_ACCESS_KEY_ID and "
+                           "AWS_SECRET_ACCESS_KEY. Processes don't get them. Absent: the pod's "
+                           "role.", name_of("a Secret")),
+            "keep": integer("How many of the newest checkpoints stay in url. Older ones are "
+                            "deleted after a commit."),
+            "keepEvery": duration("Of older checkpoints in url, one in each such time stays, too. "
+                                  "0s: none.", "1s", "168h", or_off=True),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("!has(self.resume) || !self.resume.contains('/') || "
-                 "(has(self.path) && self.path != '')",
+                 "(has(self.path) && self.path != '') || (has(self.url) && self.url != '')",
                  "is missing beside the checkpoint that resume names; write this job's own folder, "
                  "as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
-                 "it; make a new job", ".claim"), filled=True),
+                 "it; make a new job", ".claim"),
+            rule("[self.?url] == [oldSelf.?url]", "can't change: the job's checkpoints are there; "
+                 "make a new job", ".url"),
+            *_store_rules(), filled=True),
         "gracePeriod": duration("Time from SIGTERM to SIGKILL on a requested stop. The pod's "
                                 "terminationGracePeriodSeconds is 15 s more; a drain must allow as "
                                 "much.", "0s", "24h"),

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text/duration.h"
+
 namespace lockstep::agent {
 
 namespace {
@@ -36,9 +38,10 @@ Status StatusOf(const Result<Json>& result) {
 }  // namespace
 
 CheckpointBucket::CheckpointBucket(ObjectStore* store, std::string job_uid, std::string resume,
-                                   uint32_t first_attempt)
+                                   uint32_t first_attempt, Retention retention)
     : GenerationLine(store->url(), std::move(job_uid), std::move(resume), first_attempt),
-      store_(store) {}
+      store_(store),
+      retention_(retention) {}
 
 std::string CheckpointBucket::PathOfRecord(Generation generation) const {
   return store_->url() + "/generations/" + generation.ToString();
@@ -115,7 +118,8 @@ Status CheckpointBucket::FinishPersisting(CheckpointId to, const std::string& na
 
 Status CheckpointBucket::Prune(Generation generation) const {
   return StatusOf(store_->Run({"prune", "--generation=" + generation.ToString(),
-                               "--job=" + job_uid(), "--keep=" + std::to_string(kKept)},
+                               "--job=" + job_uid(), "--keep=" + std::to_string(retention_.keep),
+                               "--keep-every=" + FormatDuration(retention_.every)},
                               kLong));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "core/gang/protocol/messages.h"
 #include "worker/agent/storage/generation_line.h"
 #include "worker/agent/storage/object_store.h"
@@ -17,11 +18,16 @@ namespace lockstep::agent {
 
 class CheckpointBucket final : public GenerationLine {
  public:
-  static constexpr int kKept = 3;  // commits of a job
+  // Commits of a job that Prune leaves: the newest, and of older ones one in each interval (0:
+  // none).
+  struct Retention {
+    int32_t keep = 3;
+    Duration every = Duration::zero();
+  };
 
   // `store` outlives it. `resume` is Auto or Never.
   CheckpointBucket(ObjectStore* store, std::string job_uid, std::string resume,
-                   uint32_t first_attempt);
+                   uint32_t first_attempt, Retention retention);
 
   // Uploads one machine's part of commit `to`, which lies in `folder`.
   Status WritePart(core::CheckpointId to, const std::string& name, uint32_t machine,
@@ -29,7 +35,7 @@ class CheckpointBucket final : public GenerationLine {
   // Makes it a commit, if the parts of so many machines are there. Conflict: two machines have a
   // file of the same name with other content, or a later generation has begun.
   Status FinishPersisting(core::CheckpointId to, const std::string& name, uint32_t machines) const;
-  // Deletes all but the newest kKept commits, once `generation` has a commit.
+  // Deletes what Retention does not keep, once `generation` has a commit.
   Status Prune(core::Generation generation) const;
   // Makes `folder` what `part` is in the store, of at most `limit` bytes; the whole checkpoint if
   // it was written by another number of machines.
@@ -47,6 +53,7 @@ class CheckpointBucket final : public GenerationLine {
   std::string PathOfCommits(core::Generation generation) const override;
 
   ObjectStore* store_;
+  Retention retention_;
 };
 
 }  // namespace lockstep::agent

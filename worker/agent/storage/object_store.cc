@@ -4,16 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "base/read_until.h"
+#include "core/plan/agent_config.h"
 
 namespace lockstep::agent {
 
@@ -50,12 +53,44 @@ std::string FindS3Program(const std::string& agent) {
   return file != nullptr ? *file : beside;
 }
 
+std::vector<std::string> TakeStoreVariables() {
+  std::vector<std::string> taken;
+  for (const std::string& entry : OwnEnvironment()) {
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with(core::kStorePrefix) || equals == std::string::npos) continue;
+    unsetenv(entry.substr(0, equals).c_str());
+    if (equals > core::kStorePrefix.size())
+      taken.push_back(entry.substr(core::kStorePrefix.size()));
+  }
+  return taken;
+}
+
+std::vector<std::string> StoreEnvironment(std::vector<std::string> own,
+                                          const std::vector<std::string>& store) {
+  static constexpr auto kCredentials = std::to_array<std::string_view>(
+      {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"});
+  const auto name = [](const std::string& entry) {
+    return std::string_view(entry).substr(0, entry.find('='));
+  };
+  const auto is_credential = [&](const std::string& entry) {
+    return std::ranges::find(kCredentials, name(entry)) != kCredentials.end();
+  };
+  const bool brings_credentials = std::ranges::any_of(store, is_credential);
+  std::erase_if(own, [&](const std::string& entry) {
+    return (brings_credentials && is_credential(entry)) ||
+           std::ranges::find(store, name(entry), name) != store.end();
+  });
+  own.insert(own.end(), store.begin(), store.end());
+  return own;
+}
+
 ObjectStore::ObjectStore(EventLoop* loop, Spawner* spawner, std::string program, std::string url,
-                         Handlers handlers)
+                         std::vector<std::string> variables, Handlers handlers)
     : loop_(loop),
       spawner_(spawner),
       program_(std::move(program)),
       url_(std::move(url)),
+      variables_(std::move(variables)),
       handlers_(std::move(handlers)) {}
 
 Result<Json> ObjectStore::Run(std::vector<std::string> arguments, Duration patience) {
@@ -94,7 +129,7 @@ Result<ObjectStore::Process> ObjectStore::Start(const std::vector<std::string>& 
   SpawnRequest request;
   request.path = program_;
   request.argv = arguments;
-  request.env = OwnEnvironment();
+  request.env = StoreEnvironment(OwnEnvironment(), variables_);
   request.capture_stderr = false;
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {

@@ -1,6 +1,6 @@
 // ObjectStore: runs lockstep-s3 (worker/s3), the program that talks S3 for the agent, once for each
-// operation. It is a child of the agent that no stop of a generation ends. The
-// credentials are those of the agent's environment.
+// operation. It is a child of the agent that no stop of a generation ends. The credentials are
+// those of the agent's environment, or of checkpoint.secret.
 #ifndef LOCKSTEP_WORKER_AGENT_STORAGE_OBJECT_STORE_H_
 #define LOCKSTEP_WORKER_AGENT_STORAGE_OBJECT_STORE_H_
 
@@ -27,6 +27,15 @@ inline constexpr char kS3Program[] = "lockstep-s3";
 // The path of lockstep-s3 beside the agent, else in PATH; beside the agent if it is nowhere.
 std::string FindS3Program(const std::string& agent);
 
+// The variables of this process that begin with core::kStorePrefix, as NAME=value without it, which
+// are then no longer in its environment. Call it before any thread starts.
+std::vector<std::string> TakeStoreVariables();
+
+// The environment of lockstep-s3: `own`, in which `store` has replaced variables of the same names.
+// Credentials come from one of the two only.
+std::vector<std::string> StoreEnvironment(std::vector<std::string> own,
+                                          const std::vector<std::string>& store);
+
 class ObjectStore {
  public:
   struct Handlers {
@@ -35,9 +44,10 @@ class ObjectStore {
     std::function<void(pid_t)> take_in;
   };
 
-  // `program`: the path of lockstep-s3. `url`: s3://BUCKET/PREFIX.
+  // `program`: the path of lockstep-s3. `url`: s3://BUCKET/PREFIX. `variables`: of
+  // TakeStoreVariables.
   ObjectStore(EventLoop* loop, Spawner* spawner, std::string program, std::string url,
-              Handlers handlers);
+              std::vector<std::string> variables, Handlers handlers);
   ~ObjectStore() { Close(); }
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
@@ -61,6 +71,7 @@ class ObjectStore {
   Spawner* spawner_;
   std::string program_;
   std::string url_;
+  std::vector<std::string> variables_;
   Handlers handlers_;
   std::atomic<bool> closed_ = false;
   std::map<pid_t, Process> running_;  // for the loop's thread

@@ -449,8 +449,23 @@ class Checkpoint(Record):
     """Checkpoints in the machines' memory. Off without a size."""
 
     persist_every: Optional[str] = field(default=None, metadata=of("persistEvery"))
-    """How often the newest checkpoint in memory goes to path. 0s: only at the job's end. Default:
-    10m."""
+    """How often the newest checkpoint in memory goes to path or url. 0s: only at the job's end.
+    Default: 10m."""
+
+    url: Optional[str] = field(default=None, metadata=of("url"))
+    """s3://BUCKET/PREFIX: an object store in place of path. Agents upload checkpoints from memory,
+    which needs memory.size."""
+
+    secret: Optional[str] = field(default=None, metadata=of("secret"))
+    """A Secret with the credentials of url, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    Processes don't get them. Absent: the pod's role."""
+
+    keep: Optional[int] = field(default=None, metadata=of("keep", minimum=1, maximum=1000))
+    """How many of the newest checkpoints stay in url. Older ones are deleted after a commit.
+    Default: 3."""
+
+    keep_every: Optional[str] = field(default=None, metadata=of("keepEvery"))
+    """Of older checkpoints in url, one in each such time stays, too. 0s: none. Default: 0s."""
 
 
 @dataclass(repr=False)

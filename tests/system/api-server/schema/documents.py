@@ -46,6 +46,7 @@ def a_trainer(**more):
     return {"trainer": {"data": ["a"], "prompts": ["a"], "validationData": ["a"], **more}}
 
 
+_STORE = {"url": "s3://bucket", "memory": {"size": "1Gi"}}
 # What stands beside a field for it to be right.
 _COMPANY = {
     "spec.env[].value": {"name": "A"},
@@ -55,6 +56,9 @@ _COMPANY = {
     "spec.failurePolicy.rules[]": {"stderr": "x"},
     "spec.failurePolicy.rules[].action": {"stderr": "x"},
     "spec.checkpoint.claim": {"path": "/a"},
+    "spec.checkpoint.url": {"memory": {"size": "1Gi"}},
+    "spec.checkpoint.secret": _STORE,
+    "spec.checkpoint.keepEvery": _STORE,
     "spec.placement.topologyMode": {"topologyKey": "a"},
     "spec.placement.topologyLevels": {"topologyKey": "a"},
     "spec.placement.topologyLevels[]": {"topologyKey": "a"},
@@ -143,7 +147,9 @@ def _keep_company(spec, path, value):
 def _long_text(path, length):
     """A right value of that many characters."""
     name = path.rsplit(".", 1)[-1]
-    if name in ("claim", "priorityClassName", "schedulerName") or "imagePullSecrets" in path:
+    if name == "url":
+        return "s3://bucket/" + "a" * (length - 12)
+    if name in ("claim", "secret", "priorityClassName", "schedulerName") or "imagePullSecrets" in path:
         return (".".join([LABEL] * 8))[:length]
     if path.startswith("spec.topology.map"):
         return "10"[:2 - length % 2] + ",1" * ((length - 1) // 2)
@@ -163,7 +169,7 @@ def _long_text(path, length):
 def _is_duration(path, schema):
     if schema is not None:
         return any("duration(self)" in each["rule"] for each in schema.get(schema_walk.RULES, []))
-    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter|persistEvery|"
+    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter|persistEvery|keepEvery|"
                      r"shrinkAfter|growAfter)$", path)
 
 

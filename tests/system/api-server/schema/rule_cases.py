@@ -53,6 +53,8 @@ def _on_gpus(gpus=1, model="gpt2", **trainer):
     return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
 
 
+_STORE = {"url": "s3://bucket/gpt", "memory": {"size": "1Gi"}}
+
 PASS = [
     job(_worker(image="i", command=["python"], args=["train.py"], workingDir="/a",
                 env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "a"}}])),
@@ -126,6 +128,10 @@ PASS = [
                   health={"hangTimeout": "1m", "hangAction": "Restart"})),
     job(a_command(progress={"from": "Never"}, health={"hangTimeout": "0s"})),
     job(a_command(checkpoint={"memory": {"size": "2Gi", "replicas": 0}, "persistEvery": "0s"})),
+    job(a_command(checkpoint=_STORE)), job(a_command(checkpoint={**_STORE, "path": "", "resume": "Never"})),
+    job(a_command(checkpoint={**_STORE, "secret": "a.b", "keep": 5, "keepEvery": "24h", "persistEvery": "1m"})),
+    job(a_command(checkpoint={**_STORE, "url": "s3://a-b.c/d/e_f/g=1+2.3", "secret": ""})),
+    job(a_command(checkpoint={"url": "", "secret": "", "keep": 1, "keepEvery": "0m"})),
     job(a_command(prestart="Auto", prestartExclude=["_a1"], launch="PerMachine")),
     job(a_command(managedBy="a.b/c/d")),
     job(a_command(framework="Horovod", numMachines=128, processesPerMachine=4)),
@@ -271,6 +277,15 @@ FAIL = [
     job(a_command(checkpoint={"memory": {"size": 0}})),
     job(a_command(checkpoint={"memory": {"size": "1500m"}})),
     job(a_command(checkpoint={"persistEvery": "500ms"})),
+    *[job(a_command(checkpoint={**_STORE, "url": url}))
+      for url in ("bucket", "s3://", "s3://ab", "s3://bucket/", "s3://bucket//a", "s3://Bucket/a", "s3://bucket/../a",
+                  "s3://bucket/a b", "s3://bucket/a?b", "s3://a@bucket/a", "gs://bucket/a", "s3://bucket/a%20")],
+    job(a_command(checkpoint={"url": "s3://bucket"})),
+    job(a_command(checkpoint={**_STORE, "path": "/a"})),
+    job(a_command(checkpoint={**_STORE, "claim": "a", "path": "/a"})),
+    job(a_command(checkpoint={**_STORE, "resume": "/a/b"})), job(a_command(checkpoint={**_STORE, "secret": "A"})),
+    job(a_command(checkpoint={"secret": "a"})), job(a_command(checkpoint={"keepEvery": "24h"})),
+    job(a_command(checkpoint={**_STORE, "keepEvery": "500ms"})), job(a_command(checkpoint={**_STORE, "keep": 0})),
     job(a_command(preflight={"margin": 0})), job(a_command(preflight={"margin": 1.1})),
     job(a_command(preflight={"minGflops": -1})), job(a_command(preflight={"minLinkGBps": -0.1})),
     job(a_command(prestartExclude=["a.b"])), job(a_command(prestartExclude=["1a"])),

@@ -123,11 +123,21 @@ def test_the_claim_never_changes(jobs):
     assert jobs.patch(name, {"checkpoint": {"path": "/b"}}) is None
 
 
+def test_the_url_of_the_object_store_never_changes_but_its_secret_may(jobs):
+    store = {"url": "s3://bucket/a", "secret": "a", "memory": {"size": "1Gi"}}
+    name = jobs.make("url", a_command(checkpoint=store))
+    jobs.suspend(name)
+    assert "make a new job" in jobs.patch(name, {"checkpoint": {"url": "s3://bucket/b"}})
+    assert "make a new job" in jobs.patch(name, {"checkpoint": {"url": None, "secret": None}})
+    assert jobs.patch(name, {"checkpoint": {"secret": "b", "keep": 5, "keepEvery": "24h"}}) is None
+
+
 def test_every_rule_about_changes_rejects_a_change(whole, jobs):
     name = jobs.make("all", a_command(checkpoint={"claim": "a", "path": "/a"}))
     for field, value in CHANGES.items():
         jobs.patch(name, {field: value})
     jobs.patch(name, {"checkpoint": {"claim": "b"}})
+    jobs.patch(name, {"checkpoint": {"url": "s3://bucket/b"}})
     jobs.patch(name, {"image": None, "command": None, **a_trainer()})
     rules = [rule for rule in schema_walk.rules(whole) if rule.about_changes]
     told = {(schema_walk.normal(field), message) for field, message in jobs.told}

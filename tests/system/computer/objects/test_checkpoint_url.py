@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import threading
 
 import processes
@@ -13,6 +14,7 @@ import pytest
 from faulty_http import Answer, FaultyHttp, Hold, times
 from object_store import SECRET, ObjectStore
 from run import MARK, Run
+from tls import binary
 from trainer_jobs import STEPS, job, weights, weights_alone
 from waiting import wait_until
 
@@ -72,6 +74,18 @@ def test_a_job_whose_computer_is_lost_goes_on_from_the_object_store_with_the_sam
     assert len(store.keys("commits")) <= 3
     assert SECRET not in output + json.dumps(report)
     assert not any(SECRET.encode() in (store.bucket / "run" / key).read_bytes() for key in store.keys())
+
+
+def test_a_file_names_the_object_store_and_how_many_checkpoints_it_keeps(tmp_path, store):
+    wanted = {**MEMORY, "url": store.url, "secret": "of-a-cluster", "keep": 1}
+    file = job(tmp_path, 1, 1, steps=60, memoryEvery=5, checkpoint=wanted)
+    code, _, output = Run(tmp_path, "-v", file, variables=store.variables).finish()
+    assert code == 0 and "ignored on this computer: checkpoint.secret" in output, output
+    assert [name.rpartition("-")[2] for name in store.keys("commits")] == ["00000055.json"], output
+    (tmp_path / "more").mkdir()
+    file = job(tmp_path, 1, 1, steps=80, memoryEvery=5, checkpoint={**wanted, "url": "s3://bucket/other"})
+    code, _, output = start(tmp_path / "more", store, file).finish()
+    assert code == 0 and resumed(output) == [55], output
 
 
 def test_another_number_of_machines_goes_on_from_the_object_store(tmp_path, store):
@@ -140,9 +154,9 @@ def test_a_checkpoint_that_cannot_be_fetched_is_not_passed_over(tmp_path, store)
 
 
 @pytest.mark.parametrize("checkpoint,url,arguments,words", [
-    ({}, "", [], "needs checkpoint.memory.size"),
+    ({}, "", [], "spec.checkpoint.memory.size: is missing"),
     (MEMORY, "", ["--checkpoint", "ckpt"], "replaces the folder"),
-    ({**MEMORY, "resume": "/tmp"}, "", [], "checkpoint.path"),
+    ({**MEMORY, "resume": "/tmp"}, "", [], "must be Auto or Never"),
     (MEMORY, "https://bucket", [], "s3://BUCKET/PREFIX"),
     (MEMORY, "s3://no-such-bucket/run", [], "no-such-bucket does not exist"),
 ], ids=["no-memory", "folder", "resume", "scheme", "bucket"])
@@ -151,4 +165,14 @@ def test_what_cannot_work_is_said_before_anything_runs(tmp_path, store, checkpoi
     run = Run(tmp_path, "--checkpoint-url", url or store.url, *arguments, file, variables=store.variables)
     output, _ = run.process.communicate(timeout=60)
     assert run.process.returncode not in (0, None) and words in output, output
+    assert store.keys() == []
+
+
+def test_a_computer_without_lockstep_s3_is_told_where_it_is(tmp_path, store):
+    for name in ("lockstep", "lockstep-agent"):  # what a wheel has
+        shutil.copy(binary(name), tmp_path)
+    done = subprocess.run([tmp_path / "lockstep", "run", "--checkpoint-url", store.url, job(tmp_path, 1, 1, checkpoint=MEMORY)],
+                          env={**store.variables, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+    assert done.returncode != 0 and "lockstep-s3" in done.stderr, done.stderr
+    assert "the wheel does not have it: install the package for Linux" in done.stderr
     assert store.keys() == []

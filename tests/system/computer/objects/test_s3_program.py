@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 
 import pytest
@@ -434,3 +436,18 @@ def test_a_bandwidth_limit_is_kept(store, tmp_path):
 def test_a_wrong_argument_is_named(store, arguments, words):
     kind, message = error(store, *arguments)
     assert kind == "invalid" and words in message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a process of another user wants root")
+def test_processes_of_the_same_user_do_not_read_its_credentials(store):
+    never, user = threading.Event(), 54321
+    with FaultyHttp(store.address) as proxy, tempfile.TemporaryDirectory() as folder:
+        proxy.fault = lambda method, path, _: Hold(never)
+        os.chmod(folder, 0o755)
+        copy = shutil.copy(program(), folder)
+        with subprocess.Popen([copy, "--url", store.url, "--endpoint", proxy.endpoint, "state"], user=user,
+                              env=store.variables, stdout=subprocess.PIPE) as process:
+            wait_until(lambda: proxy.requests, "a request")
+            read = subprocess.run(["cat", f"/proc/{process.pid}/environ"], user=user, capture_output=True, text=True)
+            process.kill()
+    assert read.returncode == 1 and "Permission denied" in read.stderr and SECRET not in read.stdout

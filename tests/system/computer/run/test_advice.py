@@ -98,6 +98,8 @@ OF_VALIDATE = [
     ("is missing beside the checkpoint that resume names; write this job's own folder",
      spec({"checkpoint": {"resume": "/old/1"}}),
      spec({"checkpoint": {"resume": "/old/1", "path": "/checkpoints"}})),
+    ("write as much as 4 times a machine's part", spec({"checkpoint": {"url": "s3://bucket"}}),
+     spec({"checkpoint": {"url": "s3://bucket", "memory": {"size": "16Gi"}}})),
     ("matches nothing; write exitCodes, signals or stderr", rule({"action": "Fail"}),
      rule({"action": "Fail", "exitCodes": [3]})),
     ("matches nothing: no process ends with an exit code and by a signal; write two rules",

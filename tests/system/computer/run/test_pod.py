@@ -3,11 +3,15 @@
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 
 import processes
 import pytest
+from object_store import SECRET, ObjectStore
+from object_store import program as object_store_program
+from paths import MODULES
 from pods import Pods
 from tls import binary
 from waiting import wait_until
@@ -25,17 +29,16 @@ def installed(folder):
 def test_agent_installs_itself_for_all_users_even_over_a_running_copy(tmp_path):
     copy = tmp_path / "lockstep-agent"
     original = pathlib.Path(binary("lockstep-agent"))
-    helper = original.with_name("lockstep-pmix")  # where it was built
+    helpers = [helper for name in ("lockstep-pmix", "lockstep-s3") if (helper := original.with_name(name)).exists()]
     for _ in range(2):
         done = installed(tmp_path)
         assert done.returncode == 0, done.stderr
         assert copy.read_bytes() == original.read_bytes()
         assert copy.stat().st_mode & 0o7777 == 0o555
-        wanted = ["lockstep-agent"] + ["lockstep-pmix"] * helper.exists()
-        assert sorted(os.listdir(tmp_path)) == wanted
-        if helper.exists():
-            assert (tmp_path / "lockstep-pmix").read_bytes() == helper.read_bytes()
-            assert (tmp_path / "lockstep-pmix").stat().st_mode & 0o7777 == 0o555
+        assert sorted(os.listdir(tmp_path)) == ["lockstep-agent", *(helper.name for helper in helpers)]
+        for helper in helpers:
+            assert (tmp_path / helper.name).read_bytes() == helper.read_bytes()
+            assert (tmp_path / helper.name).stat().st_mode & 0o7777 == 0o555
         with subprocess.Popen([copy, "--config-fd", "0"], stdin=subprocess.PIPE) as running:
             assert installed(tmp_path).returncode == 0
             running.stdin.close()
@@ -94,6 +97,41 @@ def test_gang_of_pods_reaches_verdict_and_ranks_inherit_pod_environment(tmp_path
         for rank in range(4):
             line = f"rank {rank} of 4: blue 7 n1 [] 127.0.0.1"
             assert line in pods.pods[rank // 2].output, pods.logs()
+
+
+SAVES = """
+import os, lockstep
+folder = os.path.join(lockstep.memory_dir(), "step-1")
+os.mkdir(folder)
+open(os.path.join(folder, "rank-" + os.environ["RANK"]), "w").close()
+lockstep.commit(folder)
+print("sees", *sorted(name for name in os.environ if "AWS" in name or "STORE" in name))
+try:
+    open("/proc/1/environ").read()
+except PermissionError:
+    print("reads nothing of the agent")
+"""
+
+
+@needs_root
+def test_pods_upload_with_credentials_of_a_secret_that_ranks_do_not_get(tmp_path):
+    checkpoint = {"memory": {"size": "8Mi"}, "persistEvery": "0s", "url": "s3://bucket/run", "secret": "bucket"}
+    with ObjectStore(tmp_path / "store") as store, Pods(
+            tmp_path, machines=2, command=["python3", "-c", SAVES], checkpoint=checkpoint) as pods:
+        shutil.copy(object_store_program(), pods.image / "lockstep-s3")
+        shutil.copy(MODULES / "lockstep.py", pods.image)
+        given = {f"LOCKSTEP_STORE_{name}": value for name, value in store.variables.items() if name != "PATH"}
+        # The pod's own credentials are another account's, for its data.
+        given |= {"PYTHONPATH": "/mnt/image", "AWS_ACCESS_KEY_ID": "data", "AWS_SESSION_TOKEN": "data"}
+        for machine in range(2):
+            pods.start(machine, environment=given, checkpointURL=store.url)
+        assert [pods.end(machine)[0] for machine in range(2)] == [0, 0], pods.logs()
+        assert store.keys("commits") == ["commits/1-1/000001.step-1.json"]
+        assert store.keys("checkpoints") == [f"checkpoints/1-1/000001.step-1/rank-{rank}" for rank in range(2)]
+        for machine in range(2):
+            assert "sees AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN\n" in pods.pods[machine].output
+            assert "reads nothing of the agent" in pods.pods[machine].output
+        assert SECRET not in pods.logs()
 
 
 @needs_root

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "tests/base/loop_test_base.h"
@@ -30,6 +32,7 @@ class CheckpointBucketTest : public LoopTest {
     spawner_ = std::move(*Spawner::Create());
     WriteScript("echo \"$@\" >> " + root_ + "/asked; cat " + root_ + "/$3");
     store_.emplace(loop(), spawner_.get(), root_ + "/lockstep-s3", "s3://bucket/run",
+                   std::vector<std::string>{"AWS_ACCESS_KEY_ID=of-the-secret"},
                    ObjectStore::Handlers{.leave_out = [this](pid_t) { ++left_out_; },
                                          .take_in = [this](pid_t pid) { ++taken_in_, Reap(pid); }});
     Answers("begin", R"({"generation": "2-1"})");
@@ -51,8 +54,9 @@ class CheckpointBucketTest : public LoopTest {
     const Result<std::string> asked = ReadFile(root_ + "/asked", 1 << 16);
     return asked.ok() ? *asked : "";
   }
-  CheckpointBucket Bucket(const std::string& resume = "Auto") {
-    return {&*store_, "job", resume, 1};
+  CheckpointBucket Bucket(const std::string& resume = "Auto",
+                          CheckpointBucket::Retention retention = {}) {
+    return {&*store_, "job", resume, 1, retention};
   }
   // On a thread of its own, as the FileWorker has it.
   template <typename Work>
@@ -135,6 +139,46 @@ TEST_F(CheckpointBucketTest, AProgramThatIsMissingOrSaysNothingIsAnError) {
       Away([bucket = Bucket()] { return bucket.WritePart({{2, 1}, 1}, "step-1", 0, "/run/part"); });
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("beside the agent"), std::string::npos);
+}
+
+TEST_F(CheckpointBucketTest, OldCheckpointsAreDeletedAsTheJobAsks) {
+  Answers("prune", "{}");
+  const CheckpointBucket::Retention retention{.keep = 5, .every = hours(24)};
+  EXPECT_TRUE(Away([bucket = Bucket("Auto", retention)] { return bucket.Prune({2, 1}); }).ok());
+  EXPECT_NE(Asked().find("prune --generation=2-1 --job=job --keep=5 --keep-every=24h"),
+            std::string::npos)
+      << Asked();
+}
+
+TEST_F(CheckpointBucketTest, TheProgramGetsTheCredentialsOfTheSecret) {
+  setenv("AWS_ACCESS_KEY_ID", "of-the-pod", 1);
+  setenv("AWS_SESSION_TOKEN", "of-the-pod", 1);
+  WriteScript("echo $AWS_ACCESS_KEY_ID/$AWS_SESSION_TOKEN > " + root_ + "/seen; echo {}");
+  EXPECT_TRUE(Away([bucket = Bucket()] { return bucket.Prune({2, 1}); }).ok());
+  const Result<std::string> seen = ReadFile(root_ + "/seen", 1 << 10);
+  ASSERT_TRUE(seen.ok());
+  EXPECT_EQ(*seen, "of-the-secret/\n");
+  unsetenv("AWS_ACCESS_KEY_ID");
+  unsetenv("AWS_SESSION_TOKEN");
+}
+
+TEST(StoreVariables, LeaveTheEnvironmentOfThisProcess) {
+  setenv("LOCKSTEP_STORE_AWS_REGION", "eu=1", 1);
+  setenv("LOCKSTEP_STORE_", "nothing", 1);
+  EXPECT_EQ(TakeStoreVariables(), std::vector<std::string>{"AWS_REGION=eu=1"});
+  EXPECT_EQ(getenv("LOCKSTEP_STORE_AWS_REGION"), nullptr);
+  EXPECT_EQ(getenv("LOCKSTEP_STORE_"), nullptr);
+  EXPECT_TRUE(TakeStoreVariables().empty());
+}
+
+TEST(StoreVariables, TakeThePlaceOfTheAgentsOwn) {
+  using List = std::vector<std::string>;
+  const List own = {"A=1", "AWS_REGION=eu", "AWS_SECRET_ACCESS_KEY=pod", "AWS_SESSION_TOKEN=pod"};
+  EXPECT_EQ(StoreEnvironment(own, {}), own);
+  EXPECT_EQ(StoreEnvironment(own, {"AWS_REGION=us"}),
+            (List{"A=1", "AWS_SECRET_ACCESS_KEY=pod", "AWS_SESSION_TOKEN=pod", "AWS_REGION=us"}));
+  EXPECT_EQ(StoreEnvironment(own, {"AWS_SECRET_ACCESS_KEY=secret"}),
+            (List{"A=1", "AWS_REGION=eu", "AWS_SECRET_ACCESS_KEY=secret"}));
 }
 
 TEST_F(CheckpointBucketTest, ClosingEndsWhatRunsAndWhatFollows) {
