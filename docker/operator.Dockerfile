@@ -7,11 +7,16 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
+# Where Go finds modules, and whom it trusts, if that is not as usual.
+ARG GOPROXY
+ARG SSL_CERT_FILE
 WORKDIR /src
 COPY tools/lib tools/lib
 RUN tools/lib/build-deps
 
 FROM toolchain AS build
+ARG GOPROXY
+ARG SSL_CERT_FILE
 COPY . .
 # To use a ccache of the same compiler, mount it and name it here. Its hashes include LANG.
 ARG CCACHE_DIR=/var/cache/ccache

@@ -25,7 +25,7 @@ int WritePages(const std::string& folder, const CLI::App& app) {
   }
   ManFacts facts{.version = kVersion, .date = ManDate(), .also = {}, .aliases = {}};
   ManFacts main = facts;
-  main.also = {"lockstep-agent", "lockstep-operator", "lockstep-pmix"};
+  main.also = {"lockstep-agent", "lockstep-operator", "lockstep-pmix", "lockstep-s3"};
   main.aliases = {"kubectl-lockstep"};
   bool written = WritePage(folder, app, main) &&
                  WriteOrSay(folder + "/kubectl-lockstep.1", ".so man1/lockstep.1\n");

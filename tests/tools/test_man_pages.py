@@ -40,7 +40,7 @@ def test_every_command_and_program_has_a_page(pages):
     commands = re.findall(r"^  (\w+) {2,}", help_text[help_text.index("Subcommands:"):], re.MULTILINE)
     assert len(commands) > 15
     assert set(pages) == {"lockstep", "kubectl-lockstep", "lockstep-agent", "lockstep-operator",
-                          "lockstep-pmix", *(f"lockstep-{each}" for each in commands)}
+                          "lockstep-pmix", "lockstep-s3", *(f"lockstep-{each}" for each in commands)}
 
 
 def test_groff_and_mandoc_have_nothing_to_say(pages):

@@ -11,7 +11,7 @@ import pytest
 from paths import ROOT
 
 PROGRAMS = ["kubectl-lockstep", "kubectl_complete-lockstep", "lockstep", "lockstep-agent",
-            "lockstep-operator", "lockstep-pmix"]
+            "lockstep-operator", "lockstep-pmix", "lockstep-s3"]
 WRITTEN = ROOT / "tools/lib/package" / "man"  # pages that CLI11 does not make
 SHARED = ["usr/share/bash-completion/completions/lockstep", "usr/share/man/man1/lockstep-run.1.gz",
           "usr/share/fish/vendor_completions.d/lockstep.fish", "usr/share/man/man1/lockstep-operator.1.gz",

@@ -15,7 +15,7 @@ from paths import ROOT
 from tls import binary
 
 OTHERS = [pathlib.Path(each) for each in os.environ.get("LOCKSTEP_ROOTS", "").split()]
-STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-operator"]
+STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "lockstep-operator"]
 FAKES = ["libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13"]
 # With the processes and devices that a container has.
 ENTER = """

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -38,6 +39,13 @@ def pmix(build):
 @pytest.fixture(scope="module")
 def agent(build):
     return linked.parts(build, "lockstep-agent")
+
+
+@pytest.fixture(scope="module")
+def s3(build):
+    if not (build / "bin/lockstep-s3").exists():
+        pytest.skip("lockstep-s3 was not built: there is no Go")
+    return linked.parts(build, "lockstep-s3")
 
 
 def how(parts):
@@ -122,6 +130,18 @@ def test_documents_are_valid_spdx(build, tmp_path):
     del broken["dataLicense"]
     path.write_text(json.dumps(broken))
     assert subprocess.run([validate, "-i", path], capture_output=True).returncode == 1
+
+
+def test_program_in_go_consists_of_its_modules_and_of_gos_own_library(build, s3):
+    assert how(s3)["github.com/minio/minio-go/v7"] == how(s3)["go"] == "STATIC_LINK"
+    made = sbom.document("lockstep-s3", b"", s3, VERSION, 0)
+    purls = [ref["referenceLocator"] for package in made["packages"] for ref in package.get("externalRefs", [])]
+    assert any(re.fullmatch(r"pkg:golang/github.com/minio/minio-go/v7@v7[\d.]+", purl) for purl in purls), purls
+    assert any(re.fullmatch(r"pkg:golang/stdlib@1[\d.]+", purl) for purl in purls), purls
+    text = notice.text({"lockstep-s3": s3})
+    assert "github.com/minio/minio-go/v7: Apache-2.0; in lockstep-s3\n" in text
+    assert "MinIO Cloud Storage, (C) 2014-2020 MinIO, Inc." in text  # its file NOTICE
+    assert "Copyright 2009 The Go Authors" in text
 
 
 def test_file_that_belongs_to_nobody_stops_the_document(tmp_path):

@@ -12,6 +12,9 @@ build_packages=(
   esbuild node-preact
 )
 
+go_packages=(golang-go ca-certificates)
+go_toolchain=golang.org/toolchain@v0.0.1-go1.26.8.linux # and -amd64 or -arm64
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -77,4 +80,32 @@ install_static_libraries() {
     say "building a static $name in $prefix"
     logged "$name" "$recipe" "$prefix"
   done
+}
+
+# Leaves `go` as $cache/go/bin/go.
+install_go() {
+  local go toolchain
+  toolchain=$go_toolchain-$(dpkg --print-architecture)
+  if go=$(command -v go) && is_new_enough "$go"; then
+    link_go "$go"
+  elif ! is_new_enough "$cache/go/bin/go"; then
+    install_packages "${go_packages[@]}"
+    say "downloading $toolchain"
+    (cd / && GOFLAGS=-modcacherw /usr/bin/go mod download "$toolchain")
+    go=$(cd / && /usr/bin/go env GOMODCACHE)/$toolchain
+    # Modules are unpacked without their executable bits.
+    chmod +x "$go"/bin/* "$go"/pkg/tool/*/*
+    link_go "$go/bin/go"
+  fi
+}
+
+is_new_enough() {
+  local version
+  version=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
+  [[ $version =~ ^go1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 26 ]
+}
+
+link_go() {
+  mkdir -p "$cache"
+  ln -sfn "$(GOTOOLCHAIN=local "$1" env GOROOT)" "$cache/go"
 }

@@ -1,12 +1,14 @@
 """Which projects' code is in a program of a build folder.
 
 Scanners look for records of packages, and a static C++ program has none. The linker knows: its command
-runs again with --trace, which names each file that it takes. Ninja knows the headers of each object.
+runs again with --trace, which names each file that it takes. Ninja knows the headers of each object. A
+program in Go names its modules itself.
 """
 
 import dataclasses
 import functools
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -17,18 +19,22 @@ from errors import PackageError
 PATIENCE = 300  # seconds for one command
 # Headers of constants and structs of the kernel's interface; they put no code into a program.
 NO_CODE = {"linux"}
+GO_MARK = b"\xff Go buildinf:"  # stands in every program that Go links
+# Of tools/deps --build, if it has installed one.
+GO = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep/go/bin/go"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Package:
-    """A Debian package with its source, or a project that tools/deps builds from source."""
+    """A Debian package with its source, a project that tools/deps builds from source, or a Go module."""
 
     source: str
     source_version: str
     name: str = ""  # of the Debian package; "" if it is built from source
     version: str = ""
     architecture: str = ""
-    copyright: str = ""  # the file with its copyright
+    copyright: str = ""  # the file with its copyright; a Go module's folder
+    go: bool = False  # a module, or Go's own library with the source "go"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -51,6 +57,8 @@ class Unexplained(PackageError):
 def parts(build, program):
     """The Parts of `program`, sorted by source and package."""
     build = pathlib.Path(build).resolve()
+    if (build / "bin" / program).is_file() and GO_MARK in (build / "bin" / program).read_bytes():
+        return sorted(Part(package, "STATIC_LINK") for package in _modules(build / "bin" / program, _root(build)))
     libraries, own = _linked_files(build, program)
     files = {**{path: "CONTAINS" for path in [*_headers(build, own), *_bundled(build, own)]},
              **{path: "DYNAMIC_LINK" if ".so" in path.name else "STATIC_LINK" for path in libraries}}
@@ -60,6 +68,32 @@ def parts(build, program):
             strongest.setdefault(package, set()).add(files[path])
     order = ("STATIC_LINK", "DYNAMIC_LINK", "CONTAINS")
     return sorted(Part(package, min(how, key=order.index)) for package, how in strongest.items())
+
+
+def _modules(file, root):
+    """The Packages of a program in Go, as the linker has written them into it."""
+    go = str(GO) if GO.exists() else "go"
+    said = _output(go, "version", "-m", str(file), folder=root)
+    version = re.search(r": go(\S+)$", said.splitlines()[0])[1]
+    found = re.findall(r"^\tdep\t(\S+)\t(\S+)", said, re.MULTILINE)
+    if not found or "\t=>\t" in said:
+        raise Unexplained(f"{file} names no modules, or one that stands for another")
+    # They lie in Go's cache, because the program was built of them.
+    told = _output(go, "mod", "download", "-json", *(f"{name}@{number}" for name, number in found),
+                   folder=root / "worker/s3")
+    folders, at = {}, 0
+    while told[at:].strip():
+        each, at = json.JSONDecoder().raw_decode(told, at + len(told[at:]) - len(told[at:].lstrip()))
+        folders[each["Path"], each["Version"]] = each["Dir"]
+    library = _output(go, "env", "GOROOT", folder=root).strip()
+    return [Package("go", version, copyright=library, go=True),
+            *(Package(name, number, copyright=folders[name, number], go=True) for name, number in found)]
+
+
+def _root(build):
+    """The source tree of a build folder."""
+    return pathlib.Path(re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$",
+                                  (build / "CMakeCache.txt").read_text(), re.MULTILINE)[1])
 
 
 def _output(*command, folder):
@@ -97,8 +131,7 @@ def _is_below(path, folder):
 
 def _headers(build, own):
     """Headers outside of the tree that the objects in `own` include."""
-    root = pathlib.Path(re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$",
-                                  (build / "CMakeCache.txt").read_text(), re.MULTILINE)[1])
+    root = _root(build)
     found, wanted = set(), False
     for line in _output("ninja", "-n", "-t", "deps", folder=build).splitlines():
         if line and not line.startswith(" "):

@@ -14,6 +14,7 @@ SUMMARY = "write the licences of all code in the programs"
 COMMON = pathlib.Path("/usr/share/common-licenses")
 # Texts that a licence of licences.py needs and that Debian's copyright files only name.
 NEEDED = {"Apache-2.0": "Apache-2.0", "GPL-3.0-or-later": "GPL-3", "LGPL-2.1-or-later": "LGPL-2.1"}
+TEXTS = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|PATENTS)(\.\w+)?")  # of a Go module
 RULE = "=" * 78
 HEAD = """\
 Lockstep
@@ -49,6 +50,9 @@ def text(parts_of):
 
 def _copyright(package):
     try:
+        if package.go:
+            return "\n\n".join(each.read_text().strip() for each in sorted(pathlib.Path(package.copyright).iterdir())
+                               if TEXTS.fullmatch(each.name)) + "\n"
         return pathlib.Path(package.copyright).read_text().strip() + "\n"
     except OSError as error:
         raise linked.Unexplained(f"{package.source} has no copyright file: {error}") from error

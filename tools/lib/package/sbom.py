@@ -1,6 +1,7 @@
 """Writes DIR/PROGRAM.spdx.json for each program: what is in it, as SPDX 2.3.
 
-The linker's own list of files and the headers of the objects say what that is. The same program
+The linker's own list of files and the headers of the objects say what that is, or the modules that
+a program in Go names. The same program
 gives the same bytes; SOURCE_DATE_EPOCH is the time in them. A program that is a link is left out.
 """
 
@@ -68,6 +69,9 @@ def _package(package):
 
 def _purl(package):
     quoted = urllib.parse.quote
+    if package.go:
+        name = "stdlib" if package.source == "go" else package.source
+        return f"pkg:golang/{quoted(name)}@{quoted(package.source_version, safe='')}"
     if not package.name:
         return f"pkg:generic/{quoted(package.source)}@{quoted(package.source_version, safe='')}"
     upstream = quoted(f"{package.source}@{package.source_version}", safe="")

@@ -22,7 +22,7 @@ SUMMARY = "build the programs and copy them to build/stage/ARCH/bin"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STAGE = ROOT / "build/stage"
 NOTICE = STAGE / "NOTICE"  # of `tools/package notice`, if it has run
-PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
+PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "kubectl-lockstep", "lockstep-operator"]
 # An architecture's preset of CMake, and its number in an ELF header (e_machine).
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 MACHINES = {"amd64": 62, "arm64": 183}

@@ -23,7 +23,8 @@ MODULES = staging.ROOT / "worker/python"
 # Of tools/deps --packaging.
 PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") \
     / "lockstep/package/bin/python"
-# The operator runs from its image, with the rights that the chart gives it.
+# The operator runs from its image, with the rights that the chart gives it. lockstep-s3 would make the
+# wheel a quarter larger than an index may take without being asked.
 PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix"]
 # The tags of glibc 2.17 (PEP 599, by both of its names) and of musl 1.1 on. Static programs need
 # neither library.

@@ -21,7 +21,7 @@ from checks import Stop
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep"
 PATIENCE = 3 * 3600  # seconds for a command; a cold build for two architectures is the longest
-_STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "kubectl-lockstep", "lockstep-operator"]
+_STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "kubectl-lockstep", "lockstep-operator"]
 # The trainer needs shared libraries of x86-64.
 SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
@@ -217,7 +217,7 @@ def _build(release, folder, **variables):
     release.run_for_build("tools/deps", "--cross" if "arm64" in release.architectures else "--build",
                           folder=folder, **variables)
     for architecture in release.architectures:
-        options = "-DLOCKSTEP_REPRODUCIBLE=ON -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON"
+        options = "-DLOCKSTEP_REPRODUCIBLE=ON -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PMIX=ON -DLOCKSTEP_S3=ON"
         line = (f"source tools/lib/common.sh && cmake --preset {PRESETS[architecture]} {options} >/dev/null && "
                 f"cmake --build {release.build_folder(architecture)} --target {shlex.join(SHIPPED[architecture])}")
         release.run_for_build("bash", "-c", line, folder=folder, **variables)

@@ -36,7 +36,7 @@ COMMON_WORDS = {"base", "bench", "cli", "core", "docker", "docs", "helm", "opera
 NAMED_FOLDERS = {"CHART": "helm/lockstep", "CRDS": "crds", "EXAMPLES": "examples",
                  "MODULES": "worker/python"}
 # What a program starts.
-STARTS = {"lockstep": {"lockstep-agent", "lockstep-pmix"}, "trainer": {"lockstep-trainer"},
+STARTS = {"lockstep": {"lockstep-agent", "lockstep-pmix", "lockstep-s3"}, "trainer": {"lockstep-trainer"},
           "gang": {"lockstep-agent"}, "lockstep-operator-": {"lockstep-operator-cpprestsdk"},
           "fake_nccl": {"libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13", "libnvidia-ml.so.1"}}
 # Tests of images run all that is in them.
