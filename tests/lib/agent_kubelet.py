@@ -55,6 +55,7 @@ class _Writer(KubeletWriter):
         self._services = {}  # job -> (clusterIP, attempt that is selected or None)
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
+        self._given = {}  # pod name -> variables of its worker's envFrom
         self._powerless = set()  # nodes
         self._unwatched = set()  # pods whose agents have just been started
 
@@ -114,6 +115,7 @@ class _Writer(KubeletWriter):
         if process is None and node and "deletionTimestamp" not in pod["metadata"]:
             try:
                 self._keys[name] = await self._read_key(pod)
+                self._given[name] = await self._read_variables(pod)
             except ApiError as error:
                 if error.status != 404:  # its job was deleted meanwhile, and the pod is going, too
                     raise
@@ -138,7 +140,18 @@ class _Writer(KubeletWriter):
             assert secrets == []
             return {}
         [secret] = secrets
-        path = f"/api/v1/namespaces/{self._namespace}/secrets/{secret}"
+        return await self._read_secret(secret)
+
+    async def _read_variables(self, pod):
+        given = {}
+        for container in pod["spec"]["containers"]:
+            for source in container.get("envFrom", []) if container["name"] == "worker" else []:
+                data = await self._read_secret(source["secretRef"]["name"])
+                given |= {source.get("prefix", "") + name: value.decode() for name, value in data.items()}
+        return given
+
+    async def _read_secret(self, name):
+        path = f"/api/v1/namespaces/{self._namespace}/secrets/{name}"
         data = (await self._api.call("GET", path))["data"]
         return {name: base64.b64decode(value) for name, value in data.items()}
 
@@ -168,7 +181,7 @@ class _Writer(KubeletWriter):
             self.processes[name] = subprocess.Popen(
                 [self._agent(pod), *worker["command"][1:]], stdin=subprocess.DEVNULL)
             return
-        variables = {"LOCKSTEP_POD_IP": address}
+        variables = {**self._given[name], "LOCKSTEP_POD_IP": address}
         for each in worker.get("env", []):
             if "value" in each:
                 variables[each["name"]] = expand(each["value"], variables)
