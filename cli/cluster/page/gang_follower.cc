@@ -44,10 +44,10 @@ Result<GangLine> ParseGangLine(std::string_view line) {
                   *std::move(status)};
 }
 
-GangFollower::GangFollower(EventLoop* loop, Spawner* spawner, Handlers handlers)
+GangFollower::GangFollower(EventLoop* loop, Spawner* spawner, Owner* owner)
     : loop_(loop),
       spawner_(spawner),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       pause_(kFirstPause),
       again_(loop, [this] { Start(); }),
       silence_(loop, [this] { End("it has been silent for 30 s"); }) {}
@@ -128,7 +128,7 @@ void GangFollower::Read() {
   if (newest) {
     OnLine(*newest);
   } else if (beat) {
-    handlers_.on_beat();
+    owner_->OnGangBeat();
   }
   if (uid != uid_ || !process_) return;
   if (process_->stdout_fd.valid() || process_->stderr_fd.valid()) return;
@@ -142,7 +142,7 @@ void GangFollower::OnLine(std::string_view line) {
   // The answer that took the shortest way is nearest to the truth.
   const Time born = BootTime() - news->age;
   born_ = std::min(born_.value_or(born), born);
-  handlers_.on_gang(news->gang, *born_);
+  owner_->OnGang(news->gang, *born_);
 }
 
 void GangFollower::End(std::string why) {
@@ -150,7 +150,7 @@ void GangFollower::End(std::string why) {
   again_.WakeAt(BootTime() + pause_);
   pause_ = std::min<Duration>(2 * pause_, kLongestPause);
   why.erase(why.find_last_not_of(" \r\n") + 1);
-  handlers_.on_lost(core::OneLine(core::FirstBytes(why, kMostOfWords)));
+  owner_->OnGangLost(core::OneLine(core::FirstBytes(why, kMostOfWords)));
 }
 
 }  // namespace lockstep::cli

@@ -34,13 +34,18 @@ class GangFollower {
   // Without a word the connection is dead: the agent says something every 2 s.
   static constexpr Duration kSilence = seconds(30);
 
-  struct Handlers {
-    std::function<void(const core::GangStatus&, Time born)> on_gang;
-    std::function<void()> on_beat;  // it is as it was
-    std::function<void(const std::string& why)> on_lost;
+  class Owner {
+   public:
+    virtual void OnGang(const core::GangStatus& gang, Time born) = 0;
+    virtual void OnGangBeat() = 0;  // it is as it was
+    virtual void OnGangLost(const std::string& why) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  GangFollower(EventLoop* loop, Spawner* spawner, Handlers handlers);
+  // All outlive this.
+  GangFollower(EventLoop* loop, Spawner* spawner, Owner* owner);
   ~GangFollower();
   GangFollower(const GangFollower&) = delete;
   GangFollower& operator=(const GangFollower&) = delete;
@@ -58,7 +63,7 @@ class GangFollower {
 
   EventLoop* loop_;
   Spawner* spawner_;
-  Handlers handlers_;
+  Owner* owner_;
   std::string uid_;  // "": nobody is followed
   std::vector<std::string> argv_;
   std::optional<SpawnedProcess> process_;

@@ -71,36 +71,9 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
     : sources_(std::move(sources)),
       name_(std::move(job)),
       clock_(BootTime(), WallNow()),
-      logs_(sources_.loop, sources_.streams,
-            {.line =
-                 [this](int machine, std::optional<WallTime> at, std::string_view line) {
-                   view_->AddAgentLine(at ? clock_.At(*at) : BootTime(),
-                                       static_cast<uint32_t>(machine), line);
-                 },
-             .read = [this](const Status& status) { OnLogRead(status); }}),
+      logs_(sources_.loop, sources_.streams, this),
       stacks_(sources_.loop, sources_.spawner),
-      gang_(sources_.loop, sources_.spawner,
-            {.on_gang =
-                 [this](const core::GangStatus& gang, Time born) {
-                   Note("exec", "");
-                   told_.Update(gang, born);
-                   view_->Update(gang, BootTime(), born);
-                   ShowGenerations();
-                   Changed();
-                 },
-             .on_beat =
-                 [this] {
-                   view_->Hear(BootTime());
-                   Changed();
-                 },
-             .on_lost =
-                 [this](const std::string& why) {
-                   Note("exec",
-                        "machine 0's agent can't be asked, so per-rank progress is not shown: " +
-                            why);
-                   view_->LoseGang();
-                   Changed();
-                 }}),
+      gang_(sources_.loop, sources_.spawner, this),
       events_timer_(sources_.loop, [this] { AskEvents(); }),
       first_timer_(sources_.loop,
                    [this] {
@@ -393,6 +366,29 @@ void JobPage::Log(std::optional<uint32_t> rank, uint64_t after, PageServer::Answ
   // A page asks again while the job lives.
   if (view_->live() || !logs_.pending()) return AnswerLogs();
   if (!logs_timer_.armed()) logs_timer_.WakeAt(BootTime() + kLogPatience);
+}
+
+void JobPage::OnGang(const core::GangStatus& gang, Time born) {
+  Note("exec", "");
+  told_.Update(gang, born);
+  view_->Update(gang, BootTime(), born);
+  ShowGenerations();
+  Changed();
+}
+
+void JobPage::OnGangBeat() {
+  view_->Hear(BootTime());
+  Changed();
+}
+
+void JobPage::OnGangLost(const std::string& why) {
+  Note("exec", "machine 0's agent can't be asked, so per-rank progress is not shown: " + why);
+  view_->LoseGang();
+  Changed();
+}
+
+void JobPage::OnLogLine(int machine, std::optional<WallTime> at, std::string_view line) {
+  view_->AddAgentLine(at ? clock_.At(*at) : BootTime(), static_cast<uint32_t>(machine), line);
 }
 
 void JobPage::OnLogRead(const Status& status) {

@@ -33,7 +33,7 @@
 
 namespace lockstep::cli {
 
-class JobPage {
+class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
  public:
   // How long the first view waits for events and rights.
   static constexpr Duration kFirstView = seconds(3);
@@ -56,6 +56,12 @@ class JobPage {
   const PageServer::Handlers& handlers() const { return handlers_; }
 
  private:
+  void OnGang(const core::GangStatus& gang, Time born) override;
+  void OnGangBeat() override;
+  void OnGangLost(const std::string& why) override;
+  void OnLogLine(int machine, std::optional<WallTime> at, std::string_view line) override;
+  void OnLogRead(const Status& status) override;
+
   struct LogQuestion {
     std::optional<uint32_t> rank;
     uint64_t after = 0;
@@ -78,7 +84,6 @@ class JobPage {
   void AskWhetherExecIsAllowed();
   // ---- what the page asks ----
   void Log(std::optional<uint32_t> rank, uint64_t after, PageServer::Answer answer);
-  void OnLogRead(const Status& status);
   void AnswerLogs();
   void Stacks(std::optional<uint32_t> rank, const PageServer::Answer& answer);
 

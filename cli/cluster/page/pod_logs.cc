@@ -46,8 +46,8 @@ struct PodLogs::Lines {
   bool told GUARDED_BY(mutex) = false;
 };
 
-PodLogs::PodLogs(EventLoop* loop, kube::Transport* transport, Handlers handlers)
-    : loop_(loop), transport_(transport), handlers_(std::move(handlers)) {}
+PodLogs::PodLogs(EventLoop* loop, kube::Transport* transport, Owner* owner)
+    : loop_(loop), transport_(transport), owner_(owner) {}
 
 PodLogs::~PodLogs() {
   loop_->CancelTimer(sweep_);
@@ -135,10 +135,10 @@ void PodLogs::Take(int machine, const std::string& uid, Lines* lines) {
   if (found == readings_.end() || found->second.pod.uid != uid) return;
   for (const Lines::Line& line : lines->Take()) {
     if (line.at) found->second.last = line.at;
-    handlers_.line(machine, line.at, line.text);
+    owner_->OnLogLine(machine, line.at, line.text);
   }
   found->second.come = true;
-  handlers_.read({});
+  owner_->OnLogRead({});
 }
 
 void PodLogs::OnEnd(int machine, const std::string& uid, const Status& status,
@@ -156,7 +156,7 @@ void PodLogs::OnEnd(int machine, const std::string& uid, const Status& status,
     again->second.retry = 0;
     if (BootTime() - again->second.wanted < kWanted) Open(machine, &again->second);
   }));
-  handlers_.read(status);
+  owner_->OnLogRead(status);
 }
 
 void PodLogs::Close(Reading* reading) {

@@ -34,14 +34,18 @@ class PodLogs {
   static constexpr Duration kWanted = seconds(30);
   static constexpr size_t kMostWaiting = size_t{4} << 20;
 
-  struct Handlers {
-    std::function<void(int machine, std::optional<WallTime> at, std::string_view line)> line;
+  class Owner {
+   public:
+    virtual void OnLogLine(int machine, std::optional<WallTime> at, std::string_view line) = 0;
     // A stream has come to what there is, or it ended so.
-    std::function<void(const Status&)> read;
+    virtual void OnLogRead(const Status& status) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  // `transport` is for the streams alone, and outlives this.
-  PodLogs(EventLoop* loop, kube::Transport* transport, Handlers handlers);
+  // `transport` is for the streams alone. It and `owner` outlive this.
+  PodLogs(EventLoop* loop, kube::Transport* transport, Owner* owner);
   ~PodLogs();
   PodLogs(const PodLogs&) = delete;
   PodLogs& operator=(const PodLogs&) = delete;
@@ -76,7 +80,7 @@ class PodLogs {
 
   EventLoop* loop_;
   kube::Transport* transport_;
-  Handlers handlers_;
+  Owner* owner_;
   std::map<int, Reading> readings_;
   TimerId sweep_ = 0;
   Lifetime lifetime_;

@@ -29,19 +29,18 @@ TEST(GangLineTest, RefusesWhatNoAgentSays) {
   }
 }
 
-class GangFollowerTest : public LoopTest {
+class GangFollowerTest : public LoopTest, public GangFollower::Owner {
  protected:
   GangFollowerTest() : spawner_(std::move(*Spawner::Create())) {}
 
   std::unique_ptr<GangFollower> Make() {
-    return std::make_unique<GangFollower>(
-        loop(), spawner_.get(),
-        GangFollower::Handlers{
-            .on_gang = [this](const core::GangStatus& gang,
-                              Time) { versions_.push_back(gang.version); },
-            .on_beat = [this] { ++beats_; },
-            .on_lost = [this](const std::string& why) { lost_.push_back(why); }});
+    return std::make_unique<GangFollower>(loop(), spawner_.get(), this);
   }
+  void OnGang(const core::GangStatus& gang, Time /*born*/) override {
+    versions_.push_back(gang.version);
+  }
+  void OnGangBeat() override { ++beats_; }
+  void OnGangLost(const std::string& why) override { lost_.push_back(why); }
   static std::vector<std::string> Sh(const std::string& script) {
     return {"/bin/sh", "-c", script};
   }
