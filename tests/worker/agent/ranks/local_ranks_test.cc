@@ -25,7 +25,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 constexpr core::Generation kFirst{1, 1};
 constexpr core::Generation kSecond{1, 2};

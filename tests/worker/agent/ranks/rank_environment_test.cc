@@ -90,7 +90,7 @@ TEST_F(RankEnvironmentTest, AGenerationOfFewerMembersIsASmallerWorld) {
 TEST_F(RankEnvironmentTest, ARankThatLivesOnIsToldWhatDiffers) {
   environment_->BeginGeneration(StartOf(kFirst));
   std::vector<std::string> known = environment_->RequestFor(0).env;
-  known.push_back("GONE=1");
+  known.emplace_back("GONE=1");
   environment_->BeginGeneration(StartOf(kSecond));
   const Json changes = environment_->ChangesSince(known, 0);
   EXPECT_EQ(changes["MASTER_PORT"], "29402");
