@@ -17,7 +17,7 @@ FOLDERS = ("base", "core", "worker", "operator", "cli")
 SKETCHES = {"base/fields.h", "base/rules.h", "base/text/enum_names.h", "cli/run/run_server.h", "worker/agent/logs/console.h",
             "worker/agent/metrics/families.h", "worker/trainer/cuda/device/gpu.h"}
 # Functions of the reader's own program.
-THEIRS = ("Answer|Begin|Call|Complain|Do|Fail|Flush|HoldGang|Listen|Log|NoSpares|Poll|Refuse|Replace|Say|Send|Show|Take|"
+THEIRS = ("Answer|Begin|Call|Complain|Do|Fail|Flush|HoldGang|Listen|Log|NoneParked|Poll|Refuse|Replace|Say|Send|Show|Take|"
           "Tell|Warn|Watch")
 # Headers that examples of other headers need.
 ALSO = ("core/model/names.h", "core/model/parse.h", "core/validate/validate.h", "operator/gang/agent_requests.h")
