@@ -51,7 +51,7 @@ ROOMS = {
 # in one tuple do not include each other; those in a set do, and should be parted. A program's main.cc may include its whole room.
 FLOORS = {
     "base": (".", ("loop", "process", "text", "crypto"), "events", ("net", "man"), "http"),
-    "core/gang": ("protocol", "diagnosis", ("member", "coordinator"), "status"),
+    "core/gang": ("protocol", ("diagnosis", "roster"), ("member", "coordinator"), "status"),
     "operator/kube": ("config", "http", "http/cpprest", ".", "decode", "watch"),
     "operator/policy": ("facts", "status", "kube", "."),
     "operator/controller": ("jobs", "metrics", "observe", "."),

@@ -19,7 +19,7 @@
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
 #include "core/gang/coordinator/coordinator_actions.h"
-#include "core/gang/coordinator/roster.h"
+#include "core/gang/roster/roster.h"
 #include "core/terms/generation.h"
 #include "core/terms/process_names.h"
 

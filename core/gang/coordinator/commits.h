@@ -11,8 +11,8 @@
 
 #include "base/time.h"
 #include "core/gang/coordinator/coordinator_actions.h"
-#include "core/gang/coordinator/roster.h"
 #include "core/gang/protocol/messages.h"
+#include "core/gang/roster/roster.h"
 
 namespace lockstep::core {
 

@@ -26,7 +26,6 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_{.finder = StragglerFinder(config_.machines, config_.processes), .replaced = {}},
       fences_(config_.machines, config_.processes),
-      fence_(config_.attempt, roster_, lease_),
       alone_({.ranks = config_.alone, .processes = config_.processes, .names = config_.names},
              config_.policy, roster_, counters_, outbox_),
       launcher_(config_.launcher(), roster_, outbox_),
@@ -39,8 +38,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
               .one_computer = config_.one_computer,
               .machines = config_.machines,
               .processes = config_.processes},
-             roster_, outbox_),
-      restart_(config_.attempt) {
+             roster_, outbox_) {
   generation_.attempt = config_.attempt;
   if (!config_.elastic) orders_.members = orders_.witnesses = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
@@ -193,7 +191,7 @@ Time Coordinator::NextWake() const {
     wake = std::min({wake, hangs_.step_due, hangs_.finder.NextWake(config_.hang_timeout)});
   }
   wake = std::min(wake, folder_.NextWake(phase_ == CoordinatorPhase::kRunning));
-  if (Live()) wake = std::min(wake, restart_.due());
+  if (Live()) wake = std::min(wake, orders_.restart.due());
   if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());

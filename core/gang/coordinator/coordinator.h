@@ -30,20 +30,20 @@
 #include "core/gang/coordinator/edited_code.h"
 #include "core/gang/coordinator/folder_writer.h"
 #include "core/gang/coordinator/launcher_runs.h"
-#include "core/gang/coordinator/lease_clock.h"
 #include "core/gang/coordinator/memory_copies.h"
 #include "core/gang/coordinator/pending_restart.h"
 #include "core/gang/coordinator/port_finder.h"
 #include "core/gang/coordinator/preflight_rounds.h"
-#include "core/gang/coordinator/roster.h"
 #include "core/gang/coordinator/setbacks.h"
-#include "core/gang/coordinator/start_fence.h"
 #include "core/gang/diagnosis/hangs.h"
 #include "core/gang/diagnosis/root_cause.h"
 #include "core/gang/diagnosis/stragglers.h"
 #include "core/gang/protocol/generation_record.h"
 #include "core/gang/protocol/kvs_exchange.h"
 #include "core/gang/protocol/messages.h"
+#include "core/gang/roster/lease_clock.h"
+#include "core/gang/roster/roster.h"
+#include "core/gang/roster/start_fence.h"
 
 namespace lockstep::core {
 
@@ -170,7 +170,7 @@ class Coordinator {
   uint32_t desired_epoch() const { return orders_.epoch; }
   int64_t desired_observed() const { return orders_.observed; }
   // The id of the last restart that was carried out; "": none.
-  const std::string& restarted() const { return restart_.done(); }
+  const std::string& restarted() const { return orders_.restart.done(); }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
@@ -216,6 +216,8 @@ class Coordinator {
     std::optional<DesiredState::DesiredStop> stop;
     Members members;  // of the next generation; empty: it was not said yet
     Members witnesses;
+    PendingRestart restart;
+    EditedCode code;
   };
   struct StragglerWatch {
     StragglerFinder finder;
@@ -340,6 +342,7 @@ class Coordinator {
   bool Live() const {
     return phase_ == CoordinatorPhase::kStarting || phase_ == CoordinatorPhase::kRunning;
   }
+  StartFence fence() const { return {config_.attempt, roster_, lease_}; }
   GenerationRecord& Record() { return history_.back(); }
   const GenerationRecord& Record() const { return history_.back(); }
 
@@ -356,8 +359,6 @@ class Coordinator {
   KvsExchange fences_;
   Counters counters_;
 
-  StartFence fence_;
-
   Stopping stopping_;
   Setbacks setbacks_;
 
@@ -371,8 +372,6 @@ class Coordinator {
   PortFinder ports_;
 
   Orders orders_;
-  PendingRestart restart_;
-  EditedCode code_;
   Ending ending_;
 
   std::map<uint32_t, RankProgress> progress_;

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/gang/coordinator/roster.h"
 #include "core/gang/protocol/messages.h"
+#include "core/gang/roster/roster.h"
 #include "core/terms/generation.h"
 
 namespace lockstep::core {

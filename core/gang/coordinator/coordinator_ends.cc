@@ -176,7 +176,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   // A program that reports no steps has started after kShortLife. One that reports may take longer
   // until its first step.
   const bool may_be_starting = context.reports || context.lived < kShortLife;
-  if (may_be_starting && code_.Caused(root, record.code)) return HoldForEdit(root);
+  if (may_be_starting && orders_.code.Caused(root, record.code)) return HoldForEdit(root);
   const FailureDecision decision = setbacks_.Judge(config_.policy, context);
   record.failure = setbacks_.last();
 
@@ -203,49 +203,49 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     case FailureAction::kRestart:
       break;
   }
-  setbacks_.WaitFor(now, restart_.asked() != nullptr ? Duration::zero() : decision.backoff);
+  setbacks_.WaitFor(now, orders_.restart.asked() != nullptr ? Duration::zero() : decision.backoff);
   FinishRestart();
 }
 
 // ---- restarts on request, and edited code ----
 
 void Coordinator::TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart) {
-  if (ending_.verdict || ending_.failing) return restart_.Drop();
-  if (!restart_.Take(restart)) return;
+  if (ending_.verdict || ending_.failing) return orders_.restart.Drop();
+  if (!orders_.restart.Take(restart, config_.attempt)) return;
   if (Live() && !restart->at_commit) BeginRestart(now);
   // Otherwise the generation that ends now, or has ended, is followed by one that is younger.
   if (Live() || phase_ == CoordinatorPhase::kStopping) return;
   setbacks_.EndWait(now);
-  code_.Release();
+  orders_.code.Release();
   FinishRestart();
 }
 
 void Coordinator::BeginRestart(Time now) {
   if (!Live()) return;
   BeginStop(now, StopReason::kRestarted, config_.grace);
-  stopping_.words = restart_.asked()->words;
+  stopping_.words = orders_.restart.asked()->words;
 }
 
 void Coordinator::CheckRestart(Time now) {
-  if (now >= restart_.due()) BeginRestart(now);
+  if (now >= orders_.restart.due()) BeginRestart(now);
 }
 
 void Coordinator::FinishRestart() {
-  if (restart_.Finish()) outbox_.Change();
+  if (orders_.restart.Finish()) outbox_.Change();
 }
 
 void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
   // What runs was begun before the first word, with the same code.
-  if (code && code_.digest().empty() && Live() && Record().code.empty()) {
+  if (code && orders_.code.digest().empty() && Live() && Record().code.empty()) {
     Record().code = code->digest;
   }
-  if (code_.Take(code)) setbacks_.EndWait(now);
+  if (orders_.code.Take(code)) setbacks_.EndWait(now);
 }
 
 void Coordinator::HoldForEdit(const Failure& root) {
   GenerationRecord& record = Record();
   record.failure = root;
-  code_.Hold(root.message);
+  orders_.code.Hold(root.message);
   setbacks_.Note(root, "the edited code failed before its first step");
   ++counters_.stops;
   for (const Slot& slot : roster_) StopKept(slot);  // they have the old code

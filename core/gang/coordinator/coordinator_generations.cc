@@ -19,14 +19,14 @@ constexpr size_t kMostStragglersReplaced = 2;
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (orders_.stop || code_.holds()) {
+  if (orders_.stop || orders_.code.holds()) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
     return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
   }
   if (orders_.members.empty()) return CoordinatorPhase::kGathering;
-  if (!fence_.Reaches(roster_.members())) return CoordinatorPhase::kGathering;
-  if (fence_.OldRanksMayLive(now, orders_.witnesses)) return CoordinatorPhase::kFencing;
+  if (!fence().Reaches(roster_.members())) return CoordinatorPhase::kGathering;
+  if (fence().OldRanksMayLive(now, orders_.witnesses)) return CoordinatorPhase::kFencing;
   if (setbacks_.Waits(now)) return CoordinatorPhase::kBackoff;
   if (config_.memory) {
     for (const Slot& slot : roster_) {
@@ -41,7 +41,7 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
 
 // A gang does not stop for machines that are not here.
 bool Coordinator::MayResize() const {
-  return orders_.members != roster_.members() && fence_.Reaches(orders_.members);
+  return orders_.members != roster_.members() && fence().Reaches(orders_.members);
 }
 
 void Coordinator::AdoptMembers() {
@@ -157,7 +157,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
-  record.code = code_.digest();
+  record.code = orders_.code.digest();
   if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
@@ -218,7 +218,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
       !Record().first_step) {
     Record().first_step = now;
-    code_.OnFirstStep(Record().code);
+    orders_.code.OnFirstStep(Record().code);
   }
   if (!Live()) return;
   for (const Failure& death :
@@ -336,7 +336,7 @@ void Coordinator::CheckCommits(Time now) {
   if (!in_memory && !on_disk) return;
   if (in_memory) folder_.OnGranted(now, *std::move(in_memory));
   if (on_disk) ReplaceStraggler();
-  restart_.OnCommitGranted(now);
+  orders_.restart.OnCommitGranted(now);
   if (MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/gang/coordinator/alone_ranks.h"
-#include "core/gang/coordinator/lease_clock.h"
-#include "core/gang/coordinator/roster.h"
 #include "core/gang/diagnosis/root_cause.h"
+#include "core/gang/roster/lease_clock.h"
+#include "core/gang/roster/roster.h"
 #include "core/terms/generation.h"
 
 namespace lockstep::core {

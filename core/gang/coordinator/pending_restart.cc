@@ -7,8 +7,8 @@ constexpr Duration kCommitSettle = seconds(1);
 
 }  // namespace
 
-bool PendingRestart::Take(const std::optional<DesiredState::Restart>& restart) {
-  if (!restart || restart->attempt != attempt_ || restart->id == done_) {
+bool PendingRestart::Take(const std::optional<DesiredState::Restart>& restart, uint32_t mine) {
+  if (!restart || restart->attempt != mine || restart->id == done_) {
     Drop();
     return false;
   }

@@ -13,11 +13,9 @@ namespace lockstep::core {
 
 class PendingRestart {
  public:
-  // `attempt`: that of this machine 0. It carries out no request to another attempt.
-  explicit PendingRestart(uint32_t attempt) : attempt_(attempt) {}
-
-  // The operator's latest word. True: this attempt must carry out the request.
-  bool Take(const std::optional<DesiredState::Restart>& restart);
+  // The operator's latest word. True: machine 0's attempt `mine` must carry out the request. It
+  // carries out no request to another attempt, and none twice.
+  bool Take(const std::optional<DesiredState::Restart>& restart, uint32_t mine);
   // The request does not matter any more: the job ends.
   void Drop();
   // A commit was granted. The rank moves it to its final name before SIGTERM may come.
@@ -33,7 +31,6 @@ class PendingRestart {
   const std::string& done() const { return done_; }
 
  private:
-  uint32_t attempt_;
   std::optional<DesiredState::Restart> asked_;
   std::string done_;
   Time due_ = kNever;

@@ -1,4 +1,4 @@
-#include "core/gang/coordinator/roster.h"
+#include "core/gang/roster/roster.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/gang/coordinator/start_fence.h"
+#include "core/gang/roster/start_fence.h"
 
 #include <gtest/gtest.h>
 

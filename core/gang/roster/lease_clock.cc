@@ -1,4 +1,4 @@
-#include "core/gang/coordinator/lease_clock.h"
+#include "core/gang/roster/lease_clock.h"
 
 #include <algorithm>
 

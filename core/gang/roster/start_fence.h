@@ -1,13 +1,13 @@
 // StartFence: tells whether a rank of an earlier generation may still be alive. The coordinator
 // sends no START while one may. Reads the roster and the lease clock, and changes neither. Pure.
-#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_START_FENCE_H_
-#define LOCKSTEP_CORE_GANG_COORDINATOR_START_FENCE_H_
+#ifndef LOCKSTEP_CORE_GANG_ROSTER_START_FENCE_H_
+#define LOCKSTEP_CORE_GANG_ROSTER_START_FENCE_H_
 
 #include <cstdint>
 
 #include "base/time.h"
-#include "core/gang/coordinator/lease_clock.h"
-#include "core/gang/coordinator/roster.h"
+#include "core/gang/roster/lease_clock.h"
+#include "core/gang/roster/roster.h"
 #include "core/terms/members.h"
 
 namespace lockstep::core {
@@ -36,4 +36,4 @@ class StartFence {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_START_FENCE_H_
+#endif  // LOCKSTEP_CORE_GANG_ROSTER_START_FENCE_H_

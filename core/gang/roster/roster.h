@@ -3,8 +3,8 @@
 //
 // Fencing: every rank of an earlier coordinator is dead once any of its members has not answered it
 // for L, or once the deaths of all its members are confirmed.
-#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_ROSTER_H_
-#define LOCKSTEP_CORE_GANG_COORDINATOR_ROSTER_H_
+#ifndef LOCKSTEP_CORE_GANG_ROSTER_ROSTER_H_
+#define LOCKSTEP_CORE_GANG_ROSTER_ROSTER_H_
 
 #include <cstdint>
 #include <map>
@@ -127,4 +127,4 @@ class Roster {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_ROSTER_H_
+#endif  // LOCKSTEP_CORE_GANG_ROSTER_ROSTER_H_

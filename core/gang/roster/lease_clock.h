@@ -3,8 +3,8 @@
 //
 // The member with the longest silence limits the lease. Silence counts from the sending of the last
 // PING that the member answered (lease.h).
-#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_LEASE_CLOCK_H_
-#define LOCKSTEP_CORE_GANG_COORDINATOR_LEASE_CLOCK_H_
+#ifndef LOCKSTEP_CORE_GANG_ROSTER_LEASE_CLOCK_H_
+#define LOCKSTEP_CORE_GANG_ROSTER_LEASE_CLOCK_H_
 
 #include <cstdint>
 #include <vector>
@@ -84,4 +84,4 @@ class LeaseClock {
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_LEASE_CLOCK_H_
+#endif  // LOCKSTEP_CORE_GANG_ROSTER_LEASE_CLOCK_H_
