@@ -352,9 +352,11 @@ void ValidateObjectStore(Validator& validator) {
     return;
   }
   if (!IsStoreUrl(checkpoint.url)) {
-    validator.Error("spec.checkpoint.url",
-                    "must be s3://BUCKET/PREFIX, of letters, digits and ._=+- in PREFIX",
-                    Quote(checkpoint.url));
+    validator.Error(
+        "spec.checkpoint.url",
+        "must be s3://BUCKET/PREFIX: BUCKET in lower case, PREFIX of letters, digits and "
+        "._=+-, without a slash at its end",
+        Quote(checkpoint.url));
   }
   if (!checkpoint.memory.size) {
     validator.Error(

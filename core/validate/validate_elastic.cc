@@ -47,6 +47,10 @@ void ValidateCompany(Validator& validator, const Spec& spec) {
                     "must be absent with spec.elastic: a checkpoint in memory is lost if a "
                     "machine's part is lost");
   }
+  if (!spec.checkpoint.url.empty()) {
+    validator.Error("spec.checkpoint.url",
+                    "must be absent with spec.elastic, whose checkpoints need a folder");
+  }
   if (spec.preflight.enabled) {
     validator.Error("spec.preflight.enabled",
                     "must be false with spec.elastic, because the gang would continue without the "

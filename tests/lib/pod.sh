@@ -17,7 +17,7 @@ mount -t tmpfs -o mode=0777 run /mnt/run
 touch /mnt/termination-log
 mount --bind "$3" /mnt/termination-log
 $nobody /mnt/image/lockstep-agent --install /mnt/lockstep
-rm /mnt/image/lockstep-agent
+rm -f /mnt/image/lockstep-agent /mnt/image/lockstep-s3
 PATH=/mnt/image:$PATH
 mount -o remount,bind,ro /mnt
 mount -o remount,bind,ro /

@@ -193,7 +193,7 @@ Status Agent::Open(const std::string& executable) {
   if (!files.ok()) return files.error();
   files_ = std::move(*files);
   ranks_->FetchCaches();
-  Status objects = OpenObjects(executable);
+  Status objects = OpenObjects();
   if (!objects.ok()) return objects;
   const sigset_t stop = ContainerStopSignals();
   for (int number = 1; number <= SIGRTMAX; ++number) {
@@ -264,12 +264,12 @@ Status Agent::OpenRanks(const std::string& executable) {
   return {};
 }
 
-Status Agent::OpenObjects(const std::string& executable) {
+Status Agent::OpenObjects() {
   if (config_.checkpoint_url.empty()) return {};
   Result<std::unique_ptr<FileWorker>> pruner = FileWorker::Create(loop_.get());
   if (!pruner.ok()) return pruner.error();
   objects_ = std::make_unique<ObjectStore>(
-      loop_.get(), spawner_.get(), FindS3Program(executable), config_.checkpoint_url,
+      loop_.get(), spawner_.get(), FindS3Program(), config_.checkpoint_url,
       std::move(store_variables_),
       ObjectStore::Handlers{.leave_out = [this](pid_t pid) { ranks_->LeaveOut(pid); },
                             .take_in = [this](pid_t pid) { ranks_->TakeIn(pid); }});

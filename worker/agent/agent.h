@@ -75,7 +75,7 @@ class Agent {
   Agent(core::AgentConfig config, UniqueFd starter);
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
-  Status OpenObjects(const std::string& executable);
+  Status OpenObjects();
   void OpenOutputWatch();
   Status OpenGang();
   Status OpenMemory();

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/process/process.h"
@@ -11,8 +12,11 @@
 namespace lockstep::agent {
 namespace {
 
-// Whoever the user's container runs as must be able to run them.
+// The user's container may run as any user.
 constexpr WriteOptions kForAll = {.mode = 0555};
+// The kernel lets no other process look into a program that its user cannot read, from its first
+// instruction on. Ranks have the agent's user, and may not read the credentials of lockstep-s3.
+constexpr WriteOptions kRunOnly = {.mode = 0111};
 
 }  // namespace
 
@@ -22,9 +26,10 @@ Status InstallSelf(const std::string& folder) {
   const Result<std::string> self = OwnProgram();
   if (!self.ok()) return self.error();
   const auto beside = std::filesystem::path(*self).parent_path();
-  for (const char* program : {pmix::kHelperProgram, kS3Program}) {
+  for (const auto& [program, options] :
+       {std::pair(pmix::kHelperProgram, kForAll), std::pair(kS3Program, kRunOnly)}) {
     Status copied =
-        CopyFileAtomically((beside / program).string(), folder + "/" + program, kForAll);
+        CopyFileAtomically((beside / program).string(), folder + "/" + program, options);
     if (!copied.ok() && copied.error().kind != ErrorKind::kNotFound) return copied;
   }
   return {};

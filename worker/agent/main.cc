@@ -83,6 +83,13 @@ int Fail(const Error& error) {
                                                     : lockstep::core::kExitConfiguration;
 }
 
+// Ranks have the agent's user. They may read neither its environment, which can hold credentials of
+// an object store, nor its memory, which holds the gang's key; and no core is written of it.
+lockstep::Status HideFromOtherProcesses() {
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return lockstep::ErrnoError("prctl", errno);
+  return {};
+}
+
 int Run(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kGuardArgument) == 0) {
     return lockstep::agent::GuardMain(argc, argv);
@@ -106,6 +113,8 @@ int Run(int argc, char** argv) {
     return installed.ok() ? 0 : Fail(installed.error());
   }
   if (argc == 3 && std::strcmp(argv[1], "--evidence") == 0) {
+    const lockstep::Status hidden = HideFromOtherProcesses();
+    if (!hidden.ok()) return Fail(hidden.error());
     const Result<std::string> evidence = lockstep::agent::AskForEvidence(argv[2]);
     if (!evidence.ok()) return Fail(evidence.error());
     std::fputs(evidence->c_str(), stdout);
@@ -113,6 +122,8 @@ int Run(int argc, char** argv) {
   }
   const bool follows = argc == 4 && std::strcmp(argv[2], "--follow") == 0;
   if ((argc == 3 || follows) && std::strcmp(argv[1], "--status") == 0) {
+    const lockstep::Status hidden = HideFromOtherProcesses();
+    if (!hidden.ok()) return Fail(hidden.error());
     const lockstep::Status printed = lockstep::agent::PrintGang(argv[argc - 1], follows);
     return printed.ok() ? 0 : Fail(printed.error());
   }
@@ -127,9 +138,9 @@ int Run(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--spare") == 0) {
     return lockstep::agent::WaitAsSpare();
   }
-  // Before the key is here: ranks have the agent's user, and what it holds in memory is not theirs.
-  // No core is written of it either. Each program that it starts is as it always was.
-  if (prctl(PR_SET_DUMPABLE, 0) != 0) return Fail(lockstep::ErrnoError("prctl", errno));
+  // Each program that it starts is as it always was.
+  const lockstep::Status hidden = HideFromOtherProcesses();
+  if (!hidden.ok()) return Fail(hidden.error());
   // Until the loop listens: a pod that is deleted at once would else live on for its whole grace.
   lockstep::KeepStopSignals();
   lockstep::UniqueFd starter;

@@ -61,8 +61,9 @@ func classify(err error) *storeError {
 		return &storeError{invalid, "the store refuses the credentials (" + answer.Code +
 			"): check the keys, and that they may get, put, list and delete objects"}
 	case "ExpiredToken", "ExpiredTokenException":
-		// Whoever issued them may issue new ones.
-		return &storeError{unavailable, "the credentials have expired (" + answer.Code + ")"}
+		// The role of a pod may issue new ones.
+		return &storeError{unavailable, "the credentials have expired (" + answer.Code +
+			"): if they are in a Secret, change it, and suspend and resume the job"}
 	case "RequestTimeTooSkewed":
 		return &storeError{unavailable,
 			"the clocks of this machine and of the store differ by more than 15 minutes"}
@@ -79,7 +80,7 @@ func classify(err error) *storeError {
 	}
 	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
 		return &storeError{invalid, "the store's certificate is not trusted (" + untrusted.Err.Error() +
-			"): give its authority as AWS_CA_BUNDLE, or as ca.crt in the job's Secret"}
+			"): give its authority as the text AWS_CA_PEM in the job's Secret, or as the file AWS_CA_BUNDLE"}
 	}
 	// The URL of a request is long, and its query helps nobody.
 	if request := (*url.Error)(nil); errors.As(err, &request) {

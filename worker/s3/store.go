@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities, if this computer has none
 )
 
@@ -71,6 +73,9 @@ func open(o options) (*store, error) {
 	if err != nil || where.Scheme != "s3" || where.Host == "" || where.RawQuery != "" || where.User != nil {
 		return nil, failf(invalid, "--url must be s3://BUCKET/PREFIX, not '%s'", o.url)
 	}
+	if err := s3utils.CheckValidBucketNameStrict(where.Host); err != nil {
+		return nil, failf(invalid, "--url: the bucket '%s': %s", where.Host, err)
+	}
 	if o.parallel < 1 || o.parallel > 64 {
 		return nil, failf(invalid, "--parallel must be 1 to 64, not %d", o.parallel)
 	}
@@ -87,6 +92,9 @@ func open(o options) (*store, error) {
 	}
 	trusted, err := authorities()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkKeys(); err != nil {
 		return nil, err
 	}
 	chosen := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}})
@@ -106,6 +114,29 @@ func open(o options) (*store, error) {
 		prefix += "/"
 	}
 	return &store{*core, where.Host, prefix, o.parallel}, nil
+}
+
+// checkKeys tells of keys that the store could only refuse, or that no request can carry. A line end
+// often follows a key that a shell command has encoded.
+func checkKeys() error {
+	names := []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+	given := 0
+	for _, name := range append(names, "AWS_SESSION_TOKEN") {
+		value := strings.TrimSpace(os.Getenv(name))
+		if err := os.Setenv(name, value); err != nil {
+			return failf(invalid, "%s: %s", name, err)
+		}
+		if strings.ContainsFunc(value, unicode.IsControl) {
+			return failf(invalid, "%s holds a line end or another control character", name)
+		}
+		if value != "" && name != "AWS_SESSION_TOKEN" {
+			given++
+		}
+	}
+	if given == 1 {
+		return failf(invalid, "only one of %s is given: a Secret needs both", strings.Join(names, " and "))
+	}
+	return nil
 }
 
 // authorities are those that may have signed the store's certificate: this computer's, and those of

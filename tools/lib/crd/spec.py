@@ -235,13 +235,14 @@ def _time_and_logs():
             "url": text("s3://BUCKET/PREFIX: an object store in place of path. Agents upload "
                         "checkpoints from memory, which needs memory.size.", rule(
                             f"self == '' || self.matches('{STORE_URL}')",
-                            "must be s3://BUCKET/PREFIX, of letters, digits and ._=+- in PREFIX")),
+                            "must be s3://BUCKET/PREFIX: BUCKET in lower case, PREFIX of letters, digits "
+                            "and ._=+-, without a slash at its end")),
             "secret": text("A Secret with the credentials of url, as AWS_ACCESS_KEY_ID and "
                            "AWS_SECRET_ACCESS_KEY. Processes don't get them. Absent: the pod's "
                            "role.", name_of("a Secret")),
             "keep": integer("How many of the newest checkpoints stay in url. Older ones are "
                             "deleted after a commit."),
-            "keepEvery": duration("Of older checkpoints in url, one in each such time stays, too. "
+            "keepEvery": duration("Also keeps one older checkpoint in url for each such time. "
                                   "0s: none.", "1s", "168h", or_off=True),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
@@ -490,6 +491,8 @@ def _elastic_rules():
         need("!has(self.checkpoint.memory.size)", "must be absent with spec.elastic: a checkpoint "
                                                   "in memory is lost if a machine's part is lost",
                                                       ".checkpoint.memory.size"),
+        need("!has(self.checkpoint.url) || self.checkpoint.url == ''", "must be absent with "
+             "spec.elastic, whose checkpoints need a folder", ".checkpoint.url"),
         need("!self.preflight.enabled", "must be false with spec.elastic, because the gang would "
                                         "continue without the replacement of a slow machine",
                                             ".preflight.enabled"),

@@ -39,7 +39,10 @@ Status StatusOf(const Result<Json>& result) {
 
 CheckpointBucket::CheckpointBucket(ObjectStore* store, std::string job_uid, std::string resume,
                                    uint32_t first_attempt, Retention retention)
-    : GenerationLine(store->url(), std::move(job_uid), std::move(resume), first_attempt),
+    : GenerationLine(store->url(),
+                     "begin anew beside them with checkpoint.resume: Never, or choose another "
+                     "checkpoint.url",
+                     std::move(job_uid), std::move(resume), first_attempt),
       store_(store),
       retention_(retention) {}
 

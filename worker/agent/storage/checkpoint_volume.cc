@@ -93,7 +93,10 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
 
 CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume,
                                    uint32_t first_attempt)
-    : GenerationLine(root, std::move(job_uid), std::move(resume), first_attempt),
+    : GenerationLine(root,
+                     "continue from one of them with checkpoint.resume: PATH, begin anew beside "
+                     "them with resume: Never, or choose another checkpoint.path",
+                     std::move(job_uid), std::move(resume), first_attempt),
       root_(std::move(root)) {}
 
 Result<GenerationLine::Generations> CheckpointVolume::ReadGenerations() const {

@@ -29,8 +29,7 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(Generation generat
   if (!found.ok()) return found.error();
   if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
     return Error::Invalid(where_ + " holds checkpoints of another job (" + found->other_uid +
-                          "): continue from one of them with checkpoint.resume: PATH, begin anew "
-                          "beside them with resume: Never, or choose another checkpoint.path");
+                          "): " + instead_);
   }
   for (const Generation& silent : found->silent) {
     // Without commits it never started.

@@ -35,10 +35,13 @@ class GenerationLine {
   const std::string& job_uid() const { return job_uid_; }
 
  protected:
-  // `where`: for messages. `resume` is the job's checkpoint.resume: Auto, Never or a path. The
-  // latter two apply to the first generation of `first_attempt` or later.
-  GenerationLine(std::string where, std::string job_uid, std::string resume, uint32_t first_attempt)
+  // `where`: for messages; `instead`: what a user can do if there are only checkpoints of another
+  // job, as in "choose another checkpoint.path". `resume` is the job's checkpoint.resume: Auto,
+  // Never or a path. The latter two apply to the first generation of `first_attempt` or later.
+  GenerationLine(std::string where, std::string instead, std::string job_uid, std::string resume,
+                 uint32_t first_attempt)
       : where_(std::move(where)),
+        instead_(std::move(instead)),
         job_uid_(std::move(job_uid)),
         resume_(std::move(resume)),
         first_attempt_(first_attempt) {}
@@ -74,6 +77,7 @@ class GenerationLine {
   virtual std::string PathOfCommits(core::Generation generation) const = 0;
 
   std::string where_;
+  std::string instead_;
   std::string job_uid_;
   std::string resume_;
   uint32_t first_attempt_ = 1;

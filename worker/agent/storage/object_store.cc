@@ -44,8 +44,11 @@ Error ErrorOf(const Json& error) {
 
 }  // namespace
 
-std::string FindS3Program(const std::string& agent) {
-  std::string beside = (std::filesystem::path(agent).parent_path() / kS3Program).string();
+std::string FindS3Program() {
+  const Result<std::string> own = OwnProgram();
+  std::string beside = (own.ok() ? std::filesystem::path(*own).parent_path() / kS3Program
+                                 : std::filesystem::path(kS3Program))
+                           .string();
   if (access(beside.c_str(), X_OK) == 0) return beside;
   const char* path = std::getenv("PATH");
   auto found = FindExecutable(kS3Program, path == nullptr ? "" : path, "");

@@ -25,7 +25,7 @@ namespace lockstep::agent {
 inline constexpr char kS3Program[] = "lockstep-s3";
 
 // The path of lockstep-s3 beside the agent, else in PATH; beside the agent if it is nowhere.
-std::string FindS3Program(const std::string& agent);
+std::string FindS3Program();
 
 // The variables of this process that begin with core::kStorePrefix, as NAME=value without it, which
 // are then no longer in its environment. Call it before any thread starts.

@@ -465,7 +465,7 @@ class Checkpoint(Record):
     Default: 3."""
 
     keep_every: Optional[str] = field(default=None, metadata=of("keepEvery"))
-    """Of older checkpoints in url, one in each such time stays, too. 0s: none. Default: 0s."""
+    """Also keeps one older checkpoint in url for each such time. 0s: none. Default: 0s."""
 
 
 @dataclass(repr=False)

@@ -13,9 +13,8 @@ from waiting import wait_until
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(tmp_path):
     with ObjectStore(tmp_path / "store") as store:
-        monkeypatch.setenv("PATH", store.variables["PATH"])  # for an agent without lockstep-s3 beside it
         yield store
 
 

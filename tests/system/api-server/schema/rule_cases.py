@@ -159,7 +159,7 @@ FAIL = [
     job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
     _elastic(2, _NEAR), job(a_command(numMachines=2, spareMachines=1, **_NEAR)),
-    _elastic(2, minMachines=3), _elastic(4, sizes=[3, 2]), _elastic(4, sizes=[2, 2]),
+    _elastic(2, {"checkpoint": _STORE}), _elastic(2, minMachines=3), _elastic(4, sizes=[3, 2]), _elastic(4, sizes=[2, 2]),
     _elastic(4, minMachines=2, sizes=[1]), _elastic(4, sizes=[5]),
     _elastic(2, {"framework": "TensorFlow"}), _elastic(2, {"framework": "Mpi", "mpi": {"start": "Pmi"}}),
     _elastic(1, {"roles": [{"name": "b"}]}), _elastic(2, {"preflight": {"enabled": True}}),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -310,11 +311,24 @@ def test_a_store_with_an_authority_of_its_own_is_trusted_once_that_is_given(tmp_
                     "-keyout", key, "-out", certificate], check=True, capture_output=True)
     with ObjectStore(tmp_path, certificate, key) as store:
         kind, message = error(store, "state")
-        assert kind == "invalid" and "ca.crt in the job's Secret" in message
+        assert kind == "invalid" and "AWS_CA_PEM in the job's Secret" in message
         assert well(store, "state", AWS_CA_PEM=certificate.read_text())["commits"] == []
         assert well(store, "state", AWS_CA_BUNDLE=str(certificate))["commits"] == []
         kind, message = error(store, "state", AWS_CA_PEM="nonsense")
         assert kind == "invalid" and "AWS_CA_PEM holds no certificate" in message
+
+
+@pytest.mark.parametrize("variables,words", [
+    ({"AWS_SECRET_ACCESS_KEY": ""}, "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is given"),
+    ({"AWS_SECRET_ACCESS_KEY": "one\ntwo"}, "AWS_SECRET_ACCESS_KEY holds a line end"),
+])
+def test_keys_that_no_store_can_accept_are_named(store, variables, words):
+    kind, message = error(store, "state", **variables)
+    assert kind == "invalid" and words in message
+
+
+def test_line_end_behind_a_key_is_not_part_of_the_key(store):
+    assert well(store, "state", AWS_SECRET_ACCESS_KEY=store.variables["AWS_SECRET_ACCESS_KEY"] + "\n")["commits"] == []
 
 
 # ---- damage ----
@@ -427,6 +441,8 @@ def test_a_bandwidth_limit_is_kept(store, tmp_path):
 @pytest.mark.parametrize("arguments,words", [
     (["--url", "http://bucket", "state"], "s3://BUCKET/PREFIX"),
     (["--endpoint", "bucket.example.com", "state"], "--endpoint must be https://HOST"),
+    (["--url", "s3://a..b/gpt", "state"], "the bucket 'a..b'"),
+    (["--url", "s3://192.168.0.1/gpt", "state"], "the bucket '192.168.0.1'"),
     (["--parallel", "0", "state"], "--parallel must be 1 to 64"),
     (["begin", "--generation", "5"], "such as 2-5"),
     (["fetch", "--checkpoint", "../etc"], "GENERATION/NUMBER.NAME"),
@@ -451,3 +467,25 @@ def test_processes_of_the_same_user_do_not_read_its_credentials(store):
             read = subprocess.run(["cat", f"/proc/{process.pid}/environ"], user=user, capture_output=True, text=True)
             process.kill()
     assert read.returncode == 1 and "Permission denied" in read.stderr and SECRET not in read.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a process of another user wants root")
+def test_installed_copy_hides_its_credentials_from_its_first_instruction(store):
+    user = 54321
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = shutil.copy(program(), folder)
+        os.chown(copy, user, user)
+        os.chmod(copy, 0o111)  # as lockstep-agent --install does
+        for _ in range(20):
+            with subprocess.Popen([copy, "--url", store.url, "state"], user=user, env=store.variables,
+                                  stdout=subprocess.DEVNULL) as process:
+                os.seteuid(user)
+                try:
+                    read = pathlib.Path(f"/proc/{process.pid}/environ").read_text()
+                except PermissionError:
+                    read = ""
+                finally:
+                    os.seteuid(0)
+                process.kill()
+            assert SECRET not in read
