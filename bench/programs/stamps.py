@@ -32,7 +32,7 @@ def stamp(event):
 
 
 def _report():
-    """Spares are made from the first reported step on."""
+    """Interpreters are parked from the first reported step on."""
     global _reported
     if _reported or time.monotonic() - _first < SILENT or "LOCKSTEP_SOCKET" not in os.environ:
         return

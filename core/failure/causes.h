@@ -65,10 +65,12 @@ inline constexpr auto kCauses = std::to_array<CauseRow>({
      "Correct spec.command, spec.workingDir or the image. A restart would not help.", ""},
     {Cause::kOutOfMemory, "OutOfMemory", CauseClass::kApplication, kExitFailed,
      "The container or a rank needed more memory than its limit.",
-     "Raise the memory limit, or use smaller batches, fewer data workers or sharding.",
+     "Raise spec.resourcesPerProcess.memory, or use smaller batches, fewer data workers or "
+     "sharding.",
      " was killed by the kernel: its machine was out of memory"},
     {Cause::kEarlyCrash, "EarlyCrash", CauseClass::kApplication, kExitFailed,
-     "The same rank failed in the same way twice, soon after its start.",
+     "The same rank failed in the same way twice, soon after its start and before any known step. "
+     "The job fails.",
      "The failure is in the program or its input, so restarts would not help. Read the rank's last "
      "lines.",
      ""},
@@ -78,7 +80,8 @@ inline constexpr auto kCauses = std::to_array<CauseRow>({
      "or raise hangTimeout if steps take that long.",
      ""},
     {Cause::kMachineLost, "MachineLost", CauseClass::kInfrastructure, kExitFailed,
-     "A machine fell silent, or its agent is gone: a node failure, an eviction or a deleted pod.",
+     "A machine was silent for failurePolicy.machineLostAfter, or its agent is gone: a node "
+     "failure, an eviction or a deleted pod.",
      "Nothing, if it is rare: the machine was replaced. Else check the node's events.", ""},
     {Cause::kLeaseExpired, "LeaseExpired", CauseClass::kInfrastructure, kExitFailed,
      "The machines lost contact for longer than failurePolicy.machineLostAfter, and all came back.",

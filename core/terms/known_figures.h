@@ -46,7 +46,8 @@ inline constexpr auto kKnownFigures = std::to_array<KnownFigure>({
     {"teraflops", &KnownFigures::teraflops, "teraflops", OverRanks::kSum, "TFLOP/S", "%.4g", 1,
      "Rate of the model's operations, in TFLOP/s."},
     {"mfu", &KnownFigures::mfu, "mfu", OverRanks::kMean, "MFU", "%.1f%%", 100,
-     "Model FLOP/s utilization: that rate as a share of the hardware's peak, from 0 to 1."},
+     "Model FLOP/s utilization: the rate of the model's operations as a share of the hardware's "
+     "peak, from 0 to 1."},
     {"scalingEfficiency", &KnownFigures::scaling, "scaling_efficiency", OverRanks::kMean, "", "", 1,
      "Speed of a rank, divided by that of a rank alone."},
 });

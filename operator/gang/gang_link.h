@@ -1,7 +1,7 @@
 // GangLink: the operator's side of GET /status and PUT /gang (docs/reference/protocol.md) for
 // many jobs on one event loop, without threads.
 //
-//   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
+//   GangLink link(loop, {}, owner);
 //   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed
 //   link.SetDesiredState("default/gpt", state);   // sent until machine 0's attempt takes it
 //   if (link.Accepted("default/gpt", state)) ...

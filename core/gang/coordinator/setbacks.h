@@ -3,8 +3,10 @@
 #ifndef LOCKSTEP_CORE_GANG_COORDINATOR_SETBACKS_H_
 #define LOCKSTEP_CORE_GANG_COORDINATOR_SETBACKS_H_
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/time.h"
 #include "core/failure/failure.h"

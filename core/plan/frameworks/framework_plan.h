@@ -43,7 +43,8 @@ struct OwnVariable {
 };
 
 struct FrameworkPlan {
-  // Those that the functions below may set. One that isn't here replaces the user's value.
+  // Variables of this framework. What is said here of a variable holds for jobs of every framework;
+  // a variable in no list replaces the user's value.
   std::span<const OwnVariable> variables;
   // Names by which another launcher of this framework tells a process who it is (leftovers.h),
   // beside those that begin as a launcher's family.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -112,10 +113,20 @@ class ControllerTest : public LoopTest {
     return std::ranges::find_if(writes, [&](const auto& w) { return w.starts_with(begin); }) -
            writes.begin();
   }
-  // Lets the controller do all that it would now.
+  // Lets the controller do all that it would now: after each round the API has served what the
+  // controller sent before.
+  void SettleRounds() {
+    for (int round = 0; round < 10; ++round) {
+      Settle();
+      kube::Request marker;
+      marker.path = "/marker";
+      std::ignore = client_->CallAndWait(std::move(marker));
+    }
+    Settle();
+  }
   void SettleAll() {
     ASSERT_TRUE(RunUntil([&] { return !api_->Get(kKey).is_null(); }));
-    for (int round = 0; round < 10; ++round) Settle();
+    SettleRounds();
   }
 
   std::unique_ptr<kube::Client> client_;
@@ -145,7 +156,7 @@ TEST_F(ControllerTest, AttemptsAreInTheStatusBeforeTheirPodsAreMade) {
 
 TEST_F(ControllerTest, NothingIsWrittenBeforeItLeads) {
   Bring();
-  Settle();
+  SettleRounds();
   EXPECT_THAT(api_->writes(), IsEmpty());
   controller_->Lead();
   EXPECT_TRUE(RunUntilPods(2));

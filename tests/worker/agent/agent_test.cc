@@ -97,9 +97,9 @@ TEST_F(AgentTest, AFailureWithinTheBudgetRestartsAllRanksInTheNextGeneration) {
 
 TEST_F(AgentTest, ARequestToStopEndsTheRanksAndTheAgent) {
   config_.job.spec.grace_period = minutes(1);
-  EXPECT_NE(Run("trap 'echo asked > asked; exit 0' TERM; [ $RANK = 0 ] || "
+  EXPECT_EQ(Run("trap 'echo asked > asked; exit 0' TERM; [ $RANK = 0 ] || "
                 "kill -TERM $PPID; while true; do sleep 0.01; done"),
-            core::kExitSuccess);
+            core::kExitStopped);
   EXPECT_EQ(Text("asked"), "asked\n");
 }
 

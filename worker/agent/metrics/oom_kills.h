@@ -12,9 +12,9 @@ namespace lockstep::agent {
 
 class OomKills {
  public:
-  // Kills until now explain no later death.
+  // Counts the kills so far. They explain no later death.
   void Count() { known_ = stats_.ReadOomKills(); }
-  // Whether there was one since, which is taken to explain one death.
+  // True if the kernel killed a process since then. Each kill explains one death.
   bool TakeOne() {
     if (!known_ || stats_.ReadOomKills().value_or(0) <= *known_) return false;
     ++*known_;

@@ -40,11 +40,11 @@ class RankEnvironment {
   const std::string& cache_dir() const { return cache_dir_; }
   uint32_t RankOf(int local_rank) const;
 
-  // Of the generation at hand. SetPath is to follow.
+  // Of the present generation. The caller must call SetPath next.
   SpawnRequest RequestFor(int local_rank) const { return RequestFor(start_, local_rank); }
   // Finds the program.
   static std::optional<SpawnFailure> SetPath(SpawnRequest* request);
-  // As of rank 0, of no generation.
+  // The request of rank 0 without a generation.
   Result<SpawnRequest> AnyRequest() const;
   // What changes for a rank that knows the environment `old`: variables as a JSON object; null:
   // gone.

@@ -23,7 +23,7 @@ class MpiOwner {
   virtual void OnLost(core::Generation generation, core::Failure death) = 0;
   // Of the generation: the same on all machines, and nobody else's to know.
   virtual Result<std::string> Secret(core::Generation generation) = 0;
-  // It called MPI_Abort, and does not end by itself.
+  // The rank called MPI_Abort and has not exited.
   virtual void KillRank(uint32_t local_rank) = 0;
 
  protected:
