@@ -267,7 +267,8 @@ def test_replacement_of_lost_machine_prefers_node_of_spare_and_a_new_spare_start
     assert {"weight": 100, "preference": {"matchFields": [
         {"key": "metadata.name", "operator": "In", "values": [spare["spec"]["nodeName"]]}]}} \
         in preferred
-    assert ready_spares(jobs, 1)["restarts"]["infrastructure"] == 1
+    ready_spares(jobs, 1)
+    jobs.wait("gpt", lambda s: s["restarts"]["infrastructure"] == 1, "the loss to be counted")
     assert {each["metadata"]["uid"] for each in jobs.spares("gpt").values()} != {
         spare["metadata"]["uid"]}
     gate.touch()

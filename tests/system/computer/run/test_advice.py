@@ -198,7 +198,7 @@ NOT_TRIED = {
     "write ADDRESS:PORT, as": "an operator that starts needs a cluster",
     "write a port from 1 to 65535, or --ui": "the tests of the run's page give ports",
     "is not a time of RFC 3339; write it as in": "no field of a spec is a time",
-    "Raise the memory limit, or use smaller batches": "the batches are the program's",
+    "Raise spec.resourcesPerProcess.memory, or use smaller batches": "the batches are the program's",
     "or use another --checkpoint-url": "a run that meets it needs an object store",
 }
 
