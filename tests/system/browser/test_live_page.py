@@ -69,17 +69,21 @@ def text_of(page, selector):
     return page.locator(selector).inner_text()
 
 
+def figures_of(page):
+    return dict(each.split("\n")[:2] for each in page.locator(".figure").all_inner_texts())
+
+
 def test_live_page_shows_the_run_and_asks_nobody_else(live, opened):
     page = opened.page
     page.wait_for_selector(".ranks .slow:has-text('r3')")
     assert text_of(page, "[role=status]") == "live"
     assert page.url == live.url  # the token has left the address
     assert "2 machines × 2" in text_of(page, "header")
-    figures = dict(each.split("\n")[:2] for each in page.locator(".figure").all_inner_texts())
+    figures = figures_of(page)
     assert re.fullmatch(r"\d\.\d%.*/ 10,000", figures["progress"]), figures
     assert 0 < float(figures["loss"].split()[0]) < 10
-    # At most 25 on each of 4 ranks; the sum of all would be 100. Late reports make the rate jump.
-    assert 1 < float(figures["steps/s"].split()[0]) < 60
+    # At most 25 on each of 4 ranks; the sum of all would be 100. Reports that come late make it jump at first.
+    wait_until(lambda: 5 < float(figures_of(page)["steps/s"].split()[0]) < 26, lambda: f"the rate {figures_of(page)}")
     assert "%" in figures["productive time"], figures
     page.get_by_label("rank", exact=True).select_option("2")
     page.wait_for_selector(".log .line:has-text('at step 50')")
