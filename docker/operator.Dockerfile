@@ -7,7 +7,7 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
-# Where Go finds modules, and whom it trusts, if that is not as usual.
+# Another module proxy, and a file of certificate authorities, for networks that need them.
 ARG GOPROXY
 ARG SSL_CERT_FILE
 WORKDIR /src

@@ -116,8 +116,8 @@ func open(o options) (*store, error) {
 	return &store{*core, where.Host, prefix, o.parallel}, nil
 }
 
-// checkKeys tells of keys that the store could only refuse, or that no request can carry. A line end
-// often follows a key that a shell command has encoded.
+// checkKeys reports a key without its other half, and a key that no request can carry. It removes
+// the line end that a shell command often leaves behind a key.
 func checkKeys() error {
 	names := []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 	given := 0

@@ -70,7 +70,7 @@ class GangClient {
   void Reconnect(const std::string& reason);
 
   bool open() const { return frames_ != nullptr; }
-  // Lost when not open: whoever sends says all of it again in OnOpen.
+  // Drops the body if the connection is not open. The owner sends its state again in OnOpen.
   void Send(std::string_view body);
 
  private:

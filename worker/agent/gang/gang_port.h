@@ -26,7 +26,7 @@ class GangPort {
 
   virtual ~GangPort() = default;
   virtual void Start() = 0;
-  // Lost while closed: whoever sends says all of it again in OnGangOpen.
+  // Drops the message while closed. The owner sends its state again in OnGangOpen.
   virtual void Send(const core::Message& message) = 0;
   // Drops the connection with this reason and makes another; nothing where there is none.
   virtual void Reconnect(const std::string& reason) = 0;

@@ -85,9 +85,9 @@ class ParkedRanks : public prometheus::Collectable {
   std::optional<Interpreter> Take(size_t local_rank, const SpawnRequest& request);
   // Lets a rank that starts cold note what it imports.
   void Record(size_t local_rank, SpawnRequest* request) const;
-  // The ranks run. Whether those that were started all came of parked interpreters. The parked
-  // interpreters of ranks that outlived the last generation stay: they are told of a generation
-  // only when they are let go.
+  // The ranks run. `warm`: each rank that was started came from a parked interpreter. Parked
+  // interpreters of ranks that outlived the last generation stay. Each learns its generation when
+  // it is let go.
   void OnStarted(bool warm);
   // The ranks run, and none was started: all are those of the last generation.
   void OnKept();

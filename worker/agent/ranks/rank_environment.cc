@@ -22,9 +22,9 @@ std::string Variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-// What ranks find of the environment that the agent has. Of the shell that `lockstep run` was
-// started in, TMPDIR is where the ranks' own ones are (worker/place/run_folder.h), and HOSTNAME may
-// not be this machine's name (worker/place/spawn.h).
+// The part of the agent's environment that ranks inherit. Under `lockstep run` the shell's TMPDIR
+// is left out, because ranks have their own (worker/place/run_folder.h). The shell's HOSTNAME may
+// name another machine (worker/place/spawn.h), so it is set anew.
 std::vector<std::string> Inherited(const core::AgentConfig& config) {
   std::vector<std::string> environment = OwnEnvironment();
   if (config.shares_computer) {

@@ -33,9 +33,9 @@ class RankEnvironment {
   // For a launcher on machine 0: its remote shell and lists of machines, for this generation.
   Status MakeLauncher();
 
-  // What ranks find of the environment that the agent has.
+  // The part of the agent's environment that ranks inherit.
   const std::vector<std::string>& inherited() const { return inherited_; }
-  // As a generation sees it: of its members.
+  // The job with the members of the present generation.
   const core::TrainingJob& job() const { return job_; }
   const std::string& cache_dir() const { return cache_dir_; }
   uint32_t RankOf(int local_rank) const;
