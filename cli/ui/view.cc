@@ -130,14 +130,16 @@ void View::Update(const core::GangStatus& gang, Time now, Time born) {
 }
 
 void View::LearnSeries(const core::GangStatus& gang, Time now) {
+  std::optional<core::GangProgress> progress = core::Summarize(gang.progress);
+  if (!progress) return;
+  // Most programs print on rank 0 alone, and printed rates are never added.
+  if (progress->source != core::StepSource::kReports) return AddPoint(*progress, now);
   // Until all have reported, the slowest of those that have says nothing of the job.
   const bool some_left_out = !gang.history.empty() && !gang.history.back().members.empty();
   const auto machines = some_left_out ? static_cast<size_t>(gang.history.back().members.size())
                                       : static_cast<size_t>(job_.spec.num_machines);
   const size_t ranks = machines * static_cast<size_t>(core::ProcessesStarted(job_.spec));
   if (gang.progress.size() < std::min(ranks, core::kMaxProgressInStatus)) return;
-  std::optional<core::GangProgress> progress = core::Summarize(gang.progress);
-  if (!progress) return;
   const core::MachineProgress& rows = gang.by_machine;
   if (!rows.machine.empty()) {
     if (rows.machine.size() < machines) return;

@@ -283,13 +283,37 @@ std::string PlainLine(std::string_view line) {
 
 namespace {
 
+// "loss 0.5 tokens/s 400": the first number is the loss's. "speed 400 tokens/s 3.2 it/s": it is the
+// speed's own. `number` is in front of a unit that ends at `end`.
+std::string_view NumberOfUnit(std::string_view line, std::string_view number, const char* end) {
+  static const re2::RE2 kBehind(R"((?:/device)?\s*([:=])?\s*([\d.][\d.,eE+-]*)\s*([A-Za-z]+/)?)");
+  static const re2::RE2 kNameBefore(R"(([A-Za-z_]+)['"]?\s*[:=]?\s*$)");
+  static const re2::RE2 kSpeed(
+      R"((?i)(?:^|_)(?:speed|throughput|rate|perf(?:ormance)?|at|avg|average|mean)$)");
+  const std::string_view behind = line.substr(static_cast<size_t>(end - line.data()));
+  Found next;
+  if (!kBehind.Match(Piece(behind), 0, behind.size(), re2::RE2::ANCHOR_START, next.groups.data(),
+                     4)) {
+    return number;
+  }
+  if (!next.group(1).empty()) return next.group(2);
+  const std::string_view before = line.substr(0, static_cast<size_t>(number.data() - line.data()));
+  Found name;
+  const bool of_other = Find(kNameBefore, before, &name) &&
+                        !re2::RE2::PartialMatch(Piece(name.group(1)), kSpeed);
+  return of_other && next.group(3).empty() ? next.group(2) : number;
+}
+
 std::optional<double> Figure(const Patterns& patterns, Patterns::Figure figure,
                              std::string_view line) {
   Found found;
   const re2::RE2& regex = patterns.figure(figure);
   if (!Find(regex, line, &found)) return std::nullopt;
   std::string_view text = Named(regex, found, "v");
-  if (text.empty()) text = Named(regex, found, "w");
+  if (text.empty()) {
+    text = Named(regex, found, "w");
+    if (!text.empty()) text = NumberOfUnit(line, text, found.groups[0].end());
+  }
   std::optional<double> value = LeadingNumber(text);
   if (value && figure == Patterns::kMfu && (!Named(regex, found, "pct").empty() || *value > 1)) {
     value = *value / 100;

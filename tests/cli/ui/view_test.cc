@@ -185,6 +185,13 @@ TEST_F(ViewTest, ACurveHasNoPointUntilAllRanksReport) {
   EXPECT_EQ(Sent(0)["series"]["t"], OrderedJson::parse("[11.0]"));
 }
 
+TEST_F(ViewTest, ACurveOfPrintedStepsNeedsNoRankThatPrintsNothing) {
+  core::GangStatus gang = Gang(10, 1);
+  gang.progress[0].source = core::StepSource::kOutput;
+  Update(gang, seconds(10));
+  EXPECT_EQ(Sent(0)["series"]["step"], OrderedJson::parse("[10]"));
+}
+
 TEST_F(ViewTest, ARestartIsCutIntoItsPartsOnTheClockOfTheRun) {
   core::GangStatus gang = Gang(10);
   gang.history = {Killed(Begun(1, seconds(1)), seconds(5), 40)};

@@ -57,6 +57,24 @@ TEST(LineReaderTest, ReadsFiguresBesideTheStep) {
   EXPECT_EQ(said.figures.mfu, 0.45);
 }
 
+TEST(LineReaderTest, ANumberBetweenANameAndAUnitBelongsToOneOfThem) {
+  const auto tokens = [](const char* line) { return ReadLine(line, {}).figures.tokens_per_second; };
+  EXPECT_EQ(tokens("step 3 loss 0.5 tokens/s 400"), 400);
+  EXPECT_EQ(tokens("step: 3 loss: 0.5 tokens/s: 400"), 400);
+  EXPECT_EQ(tokens("step 3 loss 0.5 tok/sec/device: 1,400"), 1400);
+  EXPECT_EQ(tokens("step 3 loss 0.5 400 tokens/s"), 400);
+  EXPECT_EQ(tokens("step 3 loss 0.5, 400 tokens/s 0.2 s/step"), 400);
+  EXPECT_EQ(tokens("step 3 speed 400 tokens/s 3.2 it/s"), 400);
+  EXPECT_EQ(tokens("step 3 throughput: 400 tokens/s lr 0.1"), 400);
+  EXPECT_EQ(tokens("step 3 train_speed: 400 tokens/s 17 GiB"), 400);
+  const auto samples = [](const char* line) {
+    return ReadLine(line, {}).figures.samples_per_second;
+  };
+  EXPECT_EQ(samples("step 3 time 0.2 samples/s 55.5"), 55.5);
+  EXPECT_EQ(samples("step 3 loss 0.5 it/s 3.2 samples/s 410"), 410);
+  EXPECT_EQ(samples("step 3 loss 0.5 410 samples/s"), 410);
+}
+
 TEST(LineReaderTest, GivesLinesOfOnePrintStatementOneSkeleton) {
   const auto skeleton = [](const char* line) {
     const LineSaid said = ReadLine(line, {});
