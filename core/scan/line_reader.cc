@@ -299,8 +299,8 @@ std::string_view NumberOfUnit(std::string_view line, std::string_view number, co
   if (!next.group(1).empty()) return next.group(2);
   const std::string_view before = line.substr(0, static_cast<size_t>(number.data() - line.data()));
   Found name;
-  const bool of_other = Find(kNameBefore, before, &name) &&
-                        !re2::RE2::PartialMatch(Piece(name.group(1)), kSpeed);
+  const bool of_other =
+      Find(kNameBefore, before, &name) && !re2::RE2::PartialMatch(Piece(name.group(1)), kSpeed);
   return of_other && next.group(3).empty() ? next.group(2) : number;
 }
 
