@@ -117,6 +117,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddRun(*app, invocation);
   AddValidate(*app, invocation);
   AddPlan(*app, invocation);
+  AddTune(*app, invocation);
   AddConvert(*app, invocation);
   AddTopology(*app, invocation);
   AddUi(*app, invocation);

@@ -1,16 +1,14 @@
 #include "cli/numa/bench.h"
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/interrupt.h"
 #include "cli/machine/numa_text.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
@@ -26,35 +24,6 @@ struct BenchOptions {
   std::string what, json, prometheus, svg;
 };
 
-// Set by Ctrl-C and SIGTERM; whoever measures looks at it.
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
-
-// Makes the signals that stop a program set `interrupted`, while it lives; not those that it was
-// started to ignore (nohup).
-class StopSignals {
- public:
-  StopSignals() {
-    interrupted = false;
-    struct sigaction action{};
-    action.sa_handler = [](int) { interrupted = true; };
-    for (size_t i = 0; i < kStopSignals.size(); ++i) {
-      sigaction(kStopSignals[i], nullptr, &old_[i]);
-      if (old_[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
-    }
-  }
-  ~StopSignals() {
-    for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &old_[i], nullptr);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
- private:
-  std::array<struct sigaction, kStopSignals.size()> old_{};
-};
-
 int BenchNuma(const BenchOptions& options) {
   Result<topology::Machine> machine = topology::Discover();
   if (!machine.ok()) machine = topology::WithoutTopology(machine.error().message);
@@ -68,13 +37,13 @@ int BenchNuma(const BenchOptions& options) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const StopSignals signals;
   const Result<numa::Report> report =
-      numa::RunBench(*machine, measured, interrupted, [terminal](int done, int all) {
+      numa::RunBench(*machine, measured, Interrupted(), [terminal](int done, int all) {
         if (terminal) std::cerr << "\rrun " << done + 1 << " of " << all << " " << std::flush;
       });
   if (terminal) std::cerr << "\r" << std::string(40, ' ') << "\r";
   if (!report.ok()) {
     Say("bench numa: " + report.error().message);
-    return interrupted ? core::kExitStopped : core::kExitTrouble;
+    return Interrupted() ? core::kExitStopped : core::kExitTrouble;
   }
   const std::string json = DumpJson(NumaJson(*report, ReadMachineFacts("/")), 2) + "\n";
   const bool only_json = options.json == "-";

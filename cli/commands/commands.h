@@ -23,7 +23,8 @@ struct Invocation {
 };
 
 // `-- COMMAND...` may follow the options of these.
-inline constexpr std::array<std::string_view, 3> kTakesCommandLine = {"run", "plan", "convert"};
+inline constexpr std::array<std::string_view, 4> kTakesCommandLine = {"run", "plan", "convert",
+                                                                      "tune"};
 
 // Hidden commands are in no help and no completion.
 inline bool IsHidden(const CLI::App& command) { return command.get_group().empty(); }
@@ -34,6 +35,7 @@ std::shared_ptr<ClusterAddress> AddClusterAddress(CLI::App* command);
 void AddRun(CLI::App& app, Invocation* invocation);
 void AddValidate(CLI::App& app, Invocation* invocation);
 void AddPlan(CLI::App& app, Invocation* invocation);
+void AddTune(CLI::App& app, Invocation* invocation);
 void AddConvert(CLI::App& app, Invocation* invocation);
 void AddTopology(CLI::App& app, Invocation* invocation);
 void AddUi(CLI::App& app, Invocation* invocation);

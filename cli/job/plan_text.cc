@@ -250,7 +250,8 @@ std::string RecommendationText(const PlanView& view) {
                     std::to_string(recommendation.processes_per_machine) + ")\n";
   if (!recommendation.reason.empty()) out += recommendation.reason + "\n";
   const std::string hint = HintText(recommendation);
-  return hint.empty() ? out : out + hint + "\n";
+  if (!hint.empty()) out += hint + "\n";
+  return out + "By measurement: lockstep tune, with this job or command\n";
 }
 
 std::string HintText(const core::Recommendation& recommendation) {

@@ -94,7 +94,7 @@ FLOORS = {
         "run/output",
         ("run/machines", "ui"),
         "run",
-        ("cluster", "mcp"),
+        ("cluster", "mcp", "tune"),
         "cluster/page",
         "commands",
     ),
