@@ -235,6 +235,12 @@ void View::SetNotes(const std::vector<std::string>& notes) {
   Put(notes_, std::move(text));
 }
 
+void View::SetQueue(std::string queue) {
+  if (queue == queue_.text || (queue == "null" && queue_.text.empty())) return;
+  ++version_;
+  Put(queue_, std::move(queue));
+}
+
 void View::AddEvent(Time now, std::string_view text) {
   ++version_;
   const OrderedJson event = {{"t", At(now)}, {"text", core::FirstBytes(text, kMostOfEvent)}};
@@ -286,8 +292,8 @@ std::string View::Json(uint64_t after, Time now) {
   std::string text = DumpJson(head);
   text.pop_back();
   if (ended_) text += ",\"exitCode\":" + std::to_string(exit_code_);
-  for (const Part* part : {&asked_, &status_part_, &gang_part_, &notes_, &machines_, &ranks_,
-                           &bindings_, &logs_, &topology_}) {
+  for (const Part* part : {&asked_, &status_part_, &gang_part_, &notes_, &queue_, &machines_,
+                           &ranks_, &bindings_, &logs_, &topology_}) {
     if (part->text.empty() || part->version <= after) continue;
     text.append(",\"").append(part->name).append("\":").append(part->text);
   }

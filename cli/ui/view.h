@@ -82,6 +82,8 @@ class View {
   void SetSilent(std::optional<Time> since);
   // What the page does not show and why, a sentence each.
   void SetNotes(const std::vector<std::string>& notes);
+  // JSON of the part `queue`; "null": it does not wait in one.
+  void SetQueue(std::string queue);
   void AddEvent(Time now, std::string_view text);
   void AddLine(Time now, uint32_t rank, StdStream stream, std::string_view text);
   // A line of the machine's agent, without its end.
@@ -161,6 +163,7 @@ class View {
   Part status_part_{"status", {}, 0};
   Part gang_part_{"gang", {}, 0};
   Part notes_{"notes", {}, 0};
+  Part queue_{"queue", {}, 0};
   Part machines_{"machines", {}, 0};
   Part ranks_{"ranks", {}, 0};
   Part bindings_{"bindings", {}, 0};

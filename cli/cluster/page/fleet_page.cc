@@ -1,7 +1,9 @@
 #include "cli/cluster/page/fleet_page.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text/json.h"
@@ -15,13 +17,6 @@ namespace {
 constexpr int kFormat = 1;
 constexpr size_t kMostOfReason = 256;
 constexpr kube::Resource kNamespaces{"", "v1", "namespaces"};
-constexpr const char* kQueueLabel = "kueue.x-k8s.io/queue-name";
-
-std::string QueueOf(const StoredJob& job) {
-  const auto& labels = job.job.metadata.labels;
-  const auto found = labels.find(kQueueLabel);
-  return found == labels.end() ? "" : found->second;
-}
 
 }  // namespace
 
@@ -56,6 +51,7 @@ std::string FleetRow(const StoredJob& job, const std::string& problem) {
 FleetPage::FleetPage(JobPage::Sources sources, const std::string& only)
     : sources_(std::move(sources)),
       only_(only),
+      places_(sources_.loop, sources_.connection, [this] { Changed(); }),
       calm_(sources_.loop,
             [this] {
               ++version_;
@@ -138,8 +134,9 @@ void FleetPage::OnBatch(const std::string& name_space, kube::Batch<kube::JobView
     } else {
       problem = read.error().message;
     }
-    rows_[key] = FleetRow(job, problem);
+    rows_[key] = {FleetRow(job, problem), problem.empty() ? WaitsInQueue(job) : std::nullopt};
   }
+  FollowQueues();
   Changed();
 }
 
@@ -194,6 +191,14 @@ void FleetPage::AskWhetherListIsAllowed(const std::string& name_space) {
            }));
 }
 
+void FleetPage::FollowQueues() {
+  std::set<LocalQueue> queues;
+  for (const auto& [key, row] : rows_) {
+    if (row.queued) queues.insert(row.queued->queue);
+  }
+  places_.Follow(queues);
+}
+
 // ---- what the page asks ----
 
 void FleetPage::Note(const std::string& about, std::string sentence) {
@@ -213,6 +218,7 @@ std::string FleetPage::Json() const {
   for (const auto& [about, sentence] : notes_) {
     if (!sentence.empty()) sentences.push_back(sentence);
   }
+  std::ranges::copy(places_.Notes(), std::back_inserter(sentences));
   const OrderedJson head = {{"format", kFormat},
                             {"version", version_},
                             {"now", 0},
@@ -228,7 +234,12 @@ std::string FleetPage::Json() const {
   bool first = true;
   for (const auto& [key, row] : rows_) {
     if (!std::exchange(first, false)) text += ',';
-    text += row;
+    text += row.text;
+    const std::optional<QueuePlace> place = row.queued ? places_.Find(*row.queued) : std::nullopt;
+    if (!place) continue;
+    text.pop_back();
+    text += ",\"place\":" + std::to_string(place->in_queue) +
+            ",\"placeInClusterQueue\":" + std::to_string(place->in_cluster_queue) + '}';
   }
   return text + "]}";
 }

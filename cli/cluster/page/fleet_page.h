@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "base/loop/wake_timer.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/queue_places.h"
 #include "cli/ui/page_server.h"
 #include "operator/kube/api.h"
 #include "operator/kube/watch/watch.h"
@@ -47,6 +49,10 @@ class FleetPage {
 
  private:
   using Watch = std::unique_ptr<kube::Reflector<kube::JobView>>;
+  struct Row {
+    std::string text;                      // JSON without the job's place in a queue
+    std::optional<QueuedJob> queued = {};  // it waits there
+  };
   struct Open {
     std::unique_ptr<JobPage> page;
     Time asked{};
@@ -58,6 +64,8 @@ class FleetPage {
   // Where the cluster as a whole may not be listed.
   void AskNamespaces();
   void AskWhetherListIsAllowed(const std::string& name_space);
+  // In which queues jobs wait now.
+  void FollowQueues();
   void Note(const std::string& about, std::string sentence);
   void Changed();
   void CloseIdle();
@@ -67,9 +75,10 @@ class FleetPage {
   const std::string only_;
   PageServer::Handlers handlers_;
   uint64_t version_ = 0;
-  std::map<std::string, std::string> rows_;  // by NAMESPACE/NAME
+  std::map<std::string, Row> rows_;  // by NAMESPACE/NAME
   std::map<std::string, std::string> notes_;
   std::map<std::string, Open> open_;
+  QueuePlaces places_;
   WakeTimer calm_;
   WakeTimer idle_;
   Lifetime lifetime_;

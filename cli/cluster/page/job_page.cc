@@ -71,6 +71,7 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
     : sources_(std::move(sources)),
       name_(std::move(job)),
       clock_(BootTime(), WallNow()),
+      places_(sources_.loop, sources_.connection, [this] { ShowQueue(); }),
       logs_(sources_.loop, sources_.streams, this),
       stacks_(sources_.loop, sources_.spawner),
       gang_(sources_.loop, sources_.spawner, this),
@@ -192,6 +193,9 @@ void JobPage::OnJob(const StoredJob* job) {
     const std::optional<WallTime>& at = status.timings.finished;
     view_->Finish(at ? clock_.At(*at) : job_heard_, status.verdict ? status.verdict->exit_code : 0);
   }
+  const std::optional<QueuedJob> queued = WaitsInQueue(*job);
+  places_.Follow(queued ? std::set{queued->queue} : std::set<LocalQueue>{});
+  ShowQueue();
   ShowPods();
   FollowGang();
   events_timer_.WakeAt(std::max(job_heard_, events_asked_ + kEventsPause));
@@ -210,6 +214,7 @@ void JobPage::OnJobGone() {
   } else {
     Note("job", who + " was deleted; the page shows its last state");
   }
+  places_.Follow({});
   if (view_->live()) view_->Finish(job_heard_, 0);
   Changed();
 }
@@ -228,6 +233,21 @@ void JobPage::OnJobProblem(const Error& error) {
 void JobPage::ShowGenerations() {
   history_.Replace(Merge(StoredGenerations(job_->status, clock_), told_.generations()));
   view_->LearnHistory();
+}
+
+void JobPage::ShowQueue() {
+  const std::optional<QueuedJob> queued = WaitsInQueue(*job_);
+  const std::optional<QueuePlace> place = queued ? places_.Find(*queued) : std::nullopt;
+  const std::vector<std::string> notes = places_.Notes();
+  Note("queue", notes.empty() ? "" : notes.front());
+  OrderedJson shown;
+  if (queued) shown["name"] = queued->queue.name;
+  if (place) {
+    shown["place"] = place->in_queue;
+    shown["placeInClusterQueue"] = place->in_cluster_queue;
+  }
+  view_->SetQueue(DumpJson(shown));
+  Changed();
 }
 
 // ---- its pods ----

@@ -24,6 +24,7 @@
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/gang_follower.h"
 #include "cli/cluster/page/pod_logs.h"
+#include "cli/cluster/page/queue_places.h"
 #include "cli/cluster/page/stored_gang.h"
 #include "cli/run/output/history.h"
 #include "cli/ui/page_server.h"
@@ -78,6 +79,8 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   void ShowPods();
   // Machine 0's agent, if it may be asked.
   void FollowGang();
+  // Its place, while it waits in a queue.
+  void ShowQueue();
   // ---- events and rights ----
   void AskEvents();
   void OnEvents(const kube::ApiResult<std::string>& answer);
@@ -115,6 +118,7 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   Time events_asked_{};
   bool may_exec_ = false;
   std::string exec_note_;  // why not
+  QueuePlaces places_;
   std::list<LogQuestion> log_questions_;
   PodLogs logs_;
   StackAsker stacks_;

@@ -48,3 +48,9 @@ export function lastLine(text) {
 function pad(number) {
   return String(number).padStart(2, "0");
 }
+
+// "place 2", or "place 2 (5 of the ClusterQueue)"; "" where nobody knows.
+export function placeOf({ place, placeInClusterQueue: all }) {
+  if (!place) return "";
+  return `place ${count(place)}${all > place ? ` (${count(all)} of the ClusterQueue)` : ""}`;
+}

@@ -332,6 +332,18 @@ TEST_F(ViewTest, NotesAndSilenceComeAndGo) {
   EXPECT_TRUE(Sent(second)["heard"].is_null());
 }
 
+TEST_F(ViewTest, APlaceInAQueueComesAndGoes) {
+  const uint64_t first = view_.version();
+  view_.SetQueue("null");
+  EXPECT_EQ(view_.version(), first);
+  view_.SetQueue(R"({"name":"lq","place":2})");
+  EXPECT_EQ(Sent(first)["queue"]["place"], 2);
+  const uint64_t second = view_.version();
+  EXPECT_FALSE(Sent(second).contains("queue"));
+  view_.SetQueue("null");
+  EXPECT_TRUE(Sent(second)["queue"].is_null());
+}
+
 TEST(ViewVersionTest, AViewInPlaceOfAnotherIsSentWhole) {
   History history;
   View view(Job(), &history, kBegan, {}, 500);

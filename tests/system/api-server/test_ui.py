@@ -12,6 +12,7 @@ from cluster_page import ClusterPage, events, generations
 from kubelet_logs import KubeletLogs
 from kubernetes.client import EventsV1Api
 from proxy import Proxy
+from visibility_api import VisibilityApi
 
 MACHINES = [{"index": 0, "pod": "gpt-0", "node": "a", "state": "Running", "replacements": 0},
             {"index": 1, "pod": "gpt-1-r2", "node": "b", "state": "Starting", "replacements": 1}]
@@ -273,3 +274,50 @@ def test_all_jobs_are_those_of_the_namespaces_that_the_user_may_list(here, tmp_p
     finally:
         for kind in ("clusterrole", "clusterrolebinding"):
             here.cluster.kubectl("delete", kind, names["name"])
+
+
+# ---- places in a queue ----
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+PLACES = ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", "get")
+
+
+def queue_job(here, name, workload):
+    if here.job(name) is None:
+        here.run("submit", here.file(name))
+    here.cluster.kubectl("label", "tj", name, f"{QUEUE}=lq", "-n", here.namespace, "--overwrite")
+    here.set_status(name, state="Queued", reason="waits for quota", epoch=0,
+                    queue={"workload": workload})
+
+
+def test_waiting_jobs_have_their_places_in_the_queue(here, tmp_path):
+    queue_job(here, "gpt", "gpt-1")
+    queue_job(here, "bert", "bert-1")
+    act_as(here, tmp_path, JOBS, PODS, EVENTS, PLACES)
+    arguments = here.kubeconfig, "-n", here.namespace
+    with ClusterPage(*arguments) as page:
+        missing = page.wait(lambda view: view["notes"], "the sentence")["notes"]
+        assert ["no visibility.kueue.x-k8s.io/v1beta2" in note for note in missing] == [True]
+        assert rows(page.view())["gpt"]["queue"] == "lq" and "place" not in rows(page.view())["gpt"]
+    with VisibilityApi.on(here.cluster, tmp_path) as api:
+        api.places[here.namespace, "lq"] = [("other", 0, 0), ("gpt-1", 1, 4), ("bert-1", 2, 5)]
+        with ClusterPage(*arguments) as page:
+            known = rows(page.wait(lambda view: "place" in rows(view)["gpt"], "the places"))
+            assert [(known[name]["place"], known[name]["placeInClusterQueue"])
+                    for name in ("gpt", "bert")] == [(2, 5), (3, 6)]
+            job = f"{here.namespace}/gpt"
+            view = page.wait(lambda view: "place" in (view.get("queue") or {}), "the job's place", job)
+            assert view["queue"] == {"name": "lq", "place": 2, "placeInClusterQueue": 5}
+            api.places[here.namespace, "lq"] = [("bert-1", 0, 0)]
+            here.set_status("gpt", state="Running", queue={"workload": "gpt-1"})
+            view = page.wait(lambda view: view["status"]["state"] == "Running", "the start", job)
+            assert view["queue"] is None
+            page.wait(lambda view: rows(view)["bert"]["place"] == 1
+                      and "place" not in rows(view)["gpt"], "the next in the queue")
+        act_as(here, tmp_path, JOBS, PODS, EVENTS)
+        with ClusterPage(here.kubeconfig, "bert", "-n", here.namespace) as page:
+            view = page.wait(lambda view: len(view["notes"]) == 2, "the missing right")
+            assert view["notes"][1] == (
+                f"localqueues/pendingworkloads: get is missing in namespace {here.namespace}, so "
+                "places in its queues are not shown")
+            assert view["queue"] == {"name": "lq"}

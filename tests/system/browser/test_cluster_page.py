@@ -9,6 +9,7 @@ from cluster_page import ClusterPage
 from kubelet_logs import KubeletLogs
 from kubernetes.client import EventsV1Api
 from made_up import HOSTILE
+from visibility_api import VisibilityApi
 
 MACHINES = [{"index": index, "pod": f"gpt-{index}", "node": f"node-{index}", "state": state,
              "replacements": 0} for index, state in enumerate(("Running", "Starting"))]
@@ -103,3 +104,20 @@ def test_table_of_all_jobs_opens_a_job_and_the_way_back(here, open_page):
         for size in ((390, 800), (1440, 900)):
             page.set_viewport_size({"width": size[0], "height": size[1]})
             assert opened.overflow() <= 0, size
+
+
+def test_a_waiting_job_shows_its_place_in_the_table_and_on_its_page(here, tmp_path, open_page):
+    here.run("submit", here.file("bert"))
+    here.cluster.kubectl("label", "tj", "bert", "kueue.x-k8s.io/queue-name=lq", "-n", here.namespace)
+    here.set_status("bert", state="Queued", reason="waits for quota", epoch=0,
+                    queue={"workload": "bert-1"})
+    with VisibilityApi.on(here.cluster, tmp_path) as api:
+        api.places[here.namespace, "lq"] = [("bert-1", 1, 6)]
+        with ClusterPage(here.kubeconfig, "-n", here.namespace) as server:
+            opened = open_page(server.address)
+            page = opened.page
+            page.wait_for_selector("tbody td:has-text('lq, place 2 (7 of the ClusterQueue)')")
+            page.get_by_role("link", name="bert").click()
+            page.wait_for_selector(
+                ".hero:has-text('It waits in queue lq, place 2 (7 of the ClusterQueue).')")
+            assert opened.complaints == [] and opened.foreign(server.url) == []

@@ -1,12 +1,13 @@
 // The sentence of state, with cause and last words, and the six figures.
 import { h } from "preact";
 import { median, sentence } from "../model.js";
-import { brief, count, lastLine, several, short } from "../text.js";
+import { brief, count, lastLine, placeOf, several, short } from "../text.js";
 
 export function Hero({ view, figure, list }) {
   const said = sentence(view, figure, list);
   const last = list[list.length - 1];
   const words = wordsOf(view, last);
+  const queue = queueOf(view);
   return (
     <div class="hero">
       <h1>
@@ -15,6 +16,7 @@ export function Hero({ view, figure, list }) {
       </h1>
       <p>
         <Past view={view} list={list} last={last} />
+        {queue ? <span>{` ${queue}`}</span> : null}
       </p>
       {words ? (
         <p class="words">
@@ -35,6 +37,12 @@ export function Notes({ notes }) {
       ))}
     </ul>
   );
+}
+
+// Where a job waits that has a place in a queue.
+function queueOf({ queue, live }) {
+  const place = queue && live ? placeOf(queue) : "";
+  return place && `It waits in queue ${queue.name}, ${place}.`;
 }
 
 // The last line on the standard error of what failed last.

@@ -1,7 +1,7 @@
 // The jobs of a cluster: one row each, those that need somebody first. A click opens a job.
 import { Component, h } from "preact";
 import { pageOf } from "../server.js";
-import { brief, count, several } from "../text.js";
+import { brief, count, placeOf, several } from "../text.js";
 import { Notes } from "./figures.jsx";
 
 // What a state means for the reader: its tone, and its place in the table.
@@ -75,7 +75,6 @@ function Table({ jobs, at }) {
 
 function Row({ job, at }) {
   const [tone] = STATES[job.state] || UNREADABLE;
-  const place = job.queue ? `${job.queue}${job.position == null ? "" : `, place ${count(job.position + 1)}`}` : "";
   return (
     <tr>
       <td>
@@ -88,7 +87,7 @@ function Row({ job, at }) {
       <td class="wrap dim">{job.problem || job.reason}</td>
       <td class="number">{progressOf(job)}</td>
       <td class="number">{job.ready || "–"}</td>
-      <td>{place}</td>
+      <td>{[job.queue, placeOf(job)].filter(Boolean).join(", ")}</td>
       <td class="number">{count(job.restarts)}</td>
       <td class="number">{job.productive || "–"}</td>
       <td class="number">{brief(job.lostSeconds)}</td>
