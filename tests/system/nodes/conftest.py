@@ -6,7 +6,7 @@ from e2e_stack import stack
 from kueue import kueue
 
 # What is cheap first, what breaks nodes and control plane last.
-ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places", "alignment",
+ORDER = ["lifecycle", "processes", "programs", "page", "release", "monitoring", "places", "alignment",
          "nodes", "elastic", "control_plane", "chaos"]
 
 
