@@ -148,7 +148,8 @@ bool IsWholeLoss(std::string_view name) {
       "lm_loss",       "running_loss", "global_avg_loss", "crossentropyloss", "cross_entropy_loss",
       "step_loss",     "batch_loss",   "train_loss_step", "loss_step",        "reduced_train_loss",
       "average_loss",  "trainloss",    "epoch_loss",      "train_batch_loss", "train-loss",
-      "smoothed_loss", "loss_smooth",  "ce_loss",         "celoss",           "mse_loss"};
+      "smoothed_loss", "loss_smooth",  "ce_loss",         "celoss",           "mse_loss",
+      "avr_loss"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
@@ -286,7 +287,8 @@ namespace {
 // "loss 0.5 tokens/s 400": the first number is the loss's. "speed 400 tokens/s 3.2 it/s": it is the
 // speed's own. `number` is in front of a unit that ends at `end`.
 std::string_view NumberOfUnit(std::string_view line, std::string_view number, const char* end) {
-  static const re2::RE2 kBehind(R"((?:/device)?\s*([:=])?\s*([\d.][\d.,eE+-]*)\s*([A-Za-z]+/)?)");
+  static const re2::RE2 kBehind(
+      R"((?:ec(?:ond)?)?(?:/device)?\s*([:=])?\s*(\d[\d.,eE+-]*(?:[kKMG]\b)?)\s*(%|[A-Za-z]+/)?)");
   static const re2::RE2 kNameBefore(R"(([A-Za-z_]+)['"]?\s*[:=]?\s*$)");
   static const re2::RE2 kSpeed(
       R"((?i)(?:^|_)(?:speed|throughput|rate|perf(?:ormance)?|at|avg|average|mean)$)");
@@ -304,6 +306,26 @@ std::string_view NumberOfUnit(std::string_view line, std::string_view number, co
   return of_other && next.group(3).empty() ? next.group(2) : number;
 }
 
+// "12.3k", "1.2M". Nothing for what may be metres or grams.
+std::optional<double> Scaled(std::string_view text) {
+  const std::optional<double> value = LeadingNumber(text);
+  if (!value || text.empty()) return value;
+  switch (text.back()) {
+    case 'k':
+    case 'K':
+      return *value * 1e3;
+    case 'M':
+      return *value * 1e6;
+    case 'G':
+      return *value * 1e9;
+    case 'm':
+    case 'g':
+      return std::nullopt;
+    default:
+      return value;
+  }
+}
+
 std::optional<double> Figure(const Patterns& patterns, Patterns::Figure figure,
                              std::string_view line) {
   Found found;
@@ -314,7 +336,11 @@ std::optional<double> Figure(const Patterns& patterns, Patterns::Figure figure,
     text = Named(regex, found, "w");
     if (!text.empty()) text = NumberOfUnit(line, text, found.groups[0].end());
   }
-  std::optional<double> value = LeadingNumber(text);
+  const bool rate = figure == Patterns::kTokensPerSecond || figure == Patterns::kSamplesPerSecond;
+  // "tokens/s | 45%": another column.
+  const std::string_view behind = line.substr(static_cast<size_t>(text.end() - line.begin()));
+  if (rate && behind.starts_with('%')) return std::nullopt;
+  std::optional<double> value = rate ? Scaled(text) : LeadingNumber(text);
   if (value && figure == Patterns::kMfu && (!Named(regex, found, "pct").empty() || *value > 1)) {
     value = *value / 100;
   }

@@ -9,6 +9,7 @@ namespace {
 
 #define INT R"((?:\d{1,3}(?:,\d{3})+|\d{1,15}))"
 #define NUM R"([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+#define MANY NUM R"((?:[kKMG]\b)?)"  // "12.3k"
 #define STEP "(?P<step>" INT ")"
 #define TOTAL "(?P<total>" INT ")"
 #define OF R"(\s*(?:/|\bof\b)\s*)"
@@ -102,10 +103,10 @@ constexpr Shape kShapes[] = {
 
 constexpr const char* kFigures[] = {
     R"((?i)(?:\b(?:tokens?[_ ]?(?:per|/)[_ ]?s(?:ec(?:ond)?)?(?:/device)?|tok(?:ens)?/s(?:ec)?)"
-    R"((?:/device)?|tps|wps|tgs|tokens_per_sec(?:ond)?)\b['")]*\s*[:=|]?\s*['"]?(?P<v>)" NUM
-    R"()|(?P<w>)" NUM R"()\s*tok(?:ens)?/s(?:ec)?\b))",
+    R"((?:/device)?|tps|wps|tgs|tokens_per_sec(?:ond)?)\b['")]*\s*[:=|]?\s*['"]?(?P<v>)" MANY
+    R"()|(?P<w>)" MANY R"()\s*tok(?:ens)?/s(?:ec)?\b))",
     R"((?i)\b(?:samples?[_ ]?(?:per|/)[_ ]?s(?:ec(?:ond)?)?|RunningAvgSamplesPerSec|fps)\b)"
-    R"(['"]?\s*[:=|]?\s*['"]?(?P<v>)" NUM ")|(?i)(?P<w>" NUM R"()\s*(?:samples|images)/s)",
+    R"(['"]?\s*[:=|]?\s*['"]?(?P<v>)" MANY ")|(?i)(?P<w>" MANY R"()\s*(?:samples|images)/s)",
     R"((?i)(?:\b|_)mfu\b\s*[:=]?\s*(?P<v>)" NUM R"()\s*(?P<pct>%?))",
     R"((?i)\bt(?:era)?flops?(?:/s)?(?:/(?:gpu|device))?\)?\s*[:=]?\s*(?P<v>)" NUM ")",
     R"((?i)(?:^|[^\w-])(?:train(?:ing)?[/_. -]?)?(?:accuracy|acc(?:@1)?|top1)['"]?\s*[:= ]\s*)"

@@ -67,12 +67,17 @@ TEST(LineReaderTest, ANumberBetweenANameAndAUnitBelongsToOneOfThem) {
   EXPECT_EQ(tokens("step 3 speed 400 tokens/s 3.2 it/s"), 400);
   EXPECT_EQ(tokens("step 3 throughput: 400 tokens/s lr 0.1"), 400);
   EXPECT_EQ(tokens("step 3 train_speed: 400 tokens/s 17 GiB"), 400);
+  EXPECT_EQ(tokens("step 3 | loss 2.1 | 12.3k tok/s | 45% MFU"), 12300);
+  EXPECT_EQ(tokens("iter: 3 loss: 2.1 time: 120ms tokens/sec: 12.5K"), 12500);
+  EXPECT_EQ(tokens("step 3 loss 2.1 1.5M tokens/s"), 1.5e6);
+  EXPECT_EQ(tokens("step 3 loss=2.1, tok/s | 45% MFU"), std::nullopt);
   const auto samples = [](const char* line) {
     return ReadLine(line, {}).figures.samples_per_second;
   };
   EXPECT_EQ(samples("step 3 time 0.2 samples/s 55.5"), 55.5);
   EXPECT_EQ(samples("step 3 loss 0.5 it/s 3.2 samples/s 410"), 410);
   EXPECT_EQ(samples("step 3 loss 0.5 410 samples/s"), 410);
+  EXPECT_EQ(samples("steps: 3 loss: 5.36 iter time (s): 0.512 samples/sec: 62.500"), 62.5);
 }
 
 TEST(LineReaderTest, GivesLinesOfOnePrintStatementOneSkeleton) {
