@@ -71,8 +71,8 @@ void AddBench(CLI::App& app, Invocation* invocation) {
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--only", options->only, "Only settings of these kinds: baseline, local, ...")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"baseline", "local", "remote", "interleaved", "threads", "processes", "latency"}));
+      ->check(CLI::IsMember({"baseline", "local", "remote", "interleaved", "threads", "processes",
+                             "latency", "sizes", "messages"}));
   command->add_flag("--quick", options->quick,
                     "3 runs on 4 MiB: shows whether it works, not how fast");
   command->add_option("--seed", options->numa.seed, "Seed of the order of the runs")
@@ -94,7 +94,8 @@ void AddBench(CLI::App& app, Invocation* invocation) {
       "\n"
       "Measured: STREAM's kernels on local, remote and interleaved memory, by more and more "
       "threads\n"
-      "and processes, and the latency between all NUMA nodes. docs/reference/cli.md has more.\n"
+      "and processes; the latency between all NUMA nodes; working sets from the first cache to\n"
+      "memory; messages between processes. docs/reference/cli.md has more.\n"
       "Exit codes: 0 measured; 1 it could not be; 2 wrong usage; 143 interrupted.");
   command->callback([options, invocation] { invocation->exit_code = BenchNuma(*options); });
 }

@@ -45,7 +45,7 @@ std::string NodesOf(const Row& row) {
   return nodes;
 }
 
-bool IsLatency(const Row& row) { return row.setting.kind == Kind::kLatency; }
+bool IsLatency(const Row& row) { return row.setting.work.task == numa::Task::kChase; }
 
 std::string Workers(const Row& row) {
   const size_t count = row.setting.work.cpus.size();
@@ -59,11 +59,16 @@ std::string Interval(const Summary& summary, double unit, int digits) {
   return Fixed(summary.low / unit, digits) + "-" + Fixed(summary.high / unit, digits);
 }
 
+// "1.2 %" of the median.
+std::string Deviation(const Summary& summary) {
+  return summary.median > 0 ? Fixed(100 * summary.deviation / summary.median, 1) + " %" : "";
+}
+
 // The setting of one pair of nodes: local or remote, or the latency between them.
 const Row* Pair(const Report& report, int cpu_node, int memory_node, bool latency) {
   for (const Row& row : report.rows) {
     const bool kind = latency
-                          ? IsLatency(row)
+                          ? row.setting.kind == Kind::kLatency
                           : row.setting.kind == Kind::kLocal || row.setting.kind == Kind::kRemote;
     if (kind && row.failed.empty() && row.setting.cpu_node == cpu_node &&
         row.setting.memory_node() == memory_node) {
@@ -112,10 +117,12 @@ std::string Heading(const Report& report) {
 
 void AddBandwidth(const Report& report, std::string* out) {
   std::vector<std::vector<std::string>> rows = {{"SETTING", "CPUS OF", "MEMORY OF", "WORKERS",
-                                                 "COPY", "SCALE", "ADD", "TRIAD", "(95 %)",
+                                                 "COPY", "SCALE", "ADD", "TRIAD", "(95 %)", "SD",
                                                  "OF LOCAL", "PLACED"}};
   for (const Row& row : report.rows) {
-    if (IsLatency(row)) continue;
+    if (IsLatency(row) || row.setting.kind == Kind::kSizes || row.setting.kind == Kind::kMessages) {
+      continue;
+    }
     const int node = row.setting.cpu_node;
     std::vector<std::string> cells = {
         ToString(row.setting.kind), node < 0 ? "all" : std::to_string(node),
@@ -125,15 +132,20 @@ void AddBandwidth(const Report& report, std::string* out) {
     } else {
       for (const Summary& kernel : row.bytes_per_second) cells.push_back(MegaBytes(kernel.median));
       cells.push_back(Interval(row.bytes_per_second[kTriad], kMega, 0));
+      cells.push_back(Deviation(row.bytes_per_second[kTriad]));
       cells.push_back(row.of_local ? Fixed(row.of_local->median, 2) : "");
       cells.push_back(row.placed < 0 ? "?" : Fixed(100 * row.placed, 0) + " %");
     }
     rows.push_back(std::move(cells));
   }
-  *out += AlignColumns(rows, "");
+  if (rows.size() > 1) *out += AlignColumns(rows, "");
 }
 
 void AddLatency(const Report& report, std::string* out) {
+  if (std::ranges::none_of(report.rows,
+                           [](const Row& row) { return row.setting.kind == Kind::kLatency; })) {
+    return;
+  }
   *out += "\nLatency in ns of one pointer after the other (95 %), from the CPUs of a row's node:\n";
   std::vector<std::vector<std::string>> rows = {{"NODE"}};
   for (const int memory : report.nodes) rows[0].push_back("memory of " + std::to_string(memory));
@@ -148,6 +160,54 @@ void AddLatency(const Report& report, std::string* out) {
     rows.push_back(std::move(cells));
   }
   *out += AlignColumns(rows, "  ");
+}
+
+// A row for each working set: kernels and pointers stand beside each other.
+void AddSizes(const Report& report, std::string* out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"WORKING SET", "TRIAD", "(95 %)", "SD", "LATENCY", "(95 %)", "SD"}};
+  for (size_t i = 0; i + 1 < report.rows.size(); ++i) {
+    const Row& stream = report.rows[i];
+    const Row& chase = report.rows[i + 1];
+    if (stream.setting.kind != Kind::kSizes || IsLatency(stream)) continue;
+    std::vector<std::string> cells = {Binary(chase.setting.work.bytes)};
+    if (!stream.failed.empty() || !chase.failed.empty()) {
+      cells.push_back("not measured: " + stream.failed + chase.failed);
+    } else {
+      const Summary& triad = stream.bytes_per_second[kTriad];
+      cells.insert(cells.end(), {MegaBytes(triad.median), Interval(triad, kMega, 0),
+                                 Deviation(triad), Fixed(chase.nanoseconds.median, 1),
+                                 Interval(chase.nanoseconds, 1, 1), Deviation(chase.nanoseconds)});
+    }
+    rows.push_back(std::move(cells));
+  }
+  if (rows.size() == 1) return;
+  *out += "\nOne thread of node " + std::to_string(report.nodes.front()) +
+          " on more and more of its memory: triad in MB/s, one pointer in ns:\n" +
+          AlignColumns(rows, "  ");
+}
+
+void AddMessages(const Report& report, std::string* out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"FROM", "TO", "ONE WAY", "(95 %)", "SD", "MB/S", "(95 %)", "SD"}};
+  for (const Row& row : report.rows) {
+    if (row.setting.kind != Kind::kMessages) continue;
+    std::vector<std::string> cells = {std::to_string(row.setting.cpu_node), NodesOf(row)};
+    if (!row.failed.empty()) {
+      cells.push_back("not measured: " + row.failed);
+    } else {
+      const Summary& rate = row.message_bytes_per_second;
+      cells.insert(cells.end(), {Fixed(row.nanoseconds.median, 0), Interval(row.nanoseconds, 1, 0),
+                                 Deviation(row.nanoseconds), MegaBytes(rate.median),
+                                 Interval(rate, kMega, 0), Deviation(rate)});
+    }
+    rows.push_back(std::move(cells));
+  }
+  if (rows.size() == 1) return;
+  *out +=
+      "\nMessages between two processes by memory that they share, from the CPUs of a node to "
+      "those of another:\n4 bytes in ns one way, " +
+      Binary(numa::kMessageBytes) + " in MB/s\n" + AlignColumns(rows, "  ");
 }
 
 void AddEvidence(const Report& report, std::string* out) {
@@ -176,16 +236,18 @@ void AddEvidence(const Report& report, std::string* out) {
 OrderedJson ToJson(const Summary& summary) {
   return {{"runs", summary.count},  {"median", summary.median}, {"low95", summary.low},
           {"high95", summary.high}, {"p5", summary.p5},         {"p95", summary.p95},
-          {"least", summary.least}, {"most", summary.most}};
+          {"least", summary.least}, {"most", summary.most},     {"deviation", summary.deviation}};
 }
 
 OrderedJson RowJson(const Row& row) {
   OrderedJson json = {{"setting", ToString(row.setting.kind)}};
   json["cpuNode"] = row.setting.cpu_node < 0 ? OrderedJson() : OrderedJson(row.setting.cpu_node);
   json["memoryNodes"] = OrderedJson::array();
+  const bool messages = row.setting.kind == Kind::kMessages;
   for (const numa::MemoryNode& node : row.setting.work.memory) {
-    json["memoryNodes"].push_back(node.id);
+    if (!messages) json["memoryNodes"].push_back(node.id);
   }
+  if (messages) json["toNode"] = row.setting.memory_node();
   json["workers"] = row.setting.work.cpus.size();
   json["processes"] = row.setting.work.processes;
   json["cpus"] = OrderedJson::array();
@@ -197,9 +259,11 @@ OrderedJson RowJson(const Row& row) {
     json["failed"] = row.failed;
     return json;
   }
-  if (IsLatency(row)) {
-    json["nanoseconds"] = ToJson(row.nanoseconds);
-  } else {
+  if (row.setting.work.task != numa::Task::kStream) json["nanoseconds"] = ToJson(row.nanoseconds);
+  if (messages) {
+    json["messageBytes"] = numa::kMessageBytes;
+    json["bytesPerSecond"]["messages"] = ToJson(row.message_bytes_per_second);
+  } else if (!IsLatency(row)) {
     for (size_t i = 0; i < kKernels.size(); ++i) {
       json["bytesPerSecond"][kKernels[i].name] = ToJson(row.bytes_per_second[i]);
     }
@@ -282,6 +346,8 @@ std::string NumaTable(const Report& report) {
   std::string out = Heading(report);
   AddBandwidth(report, &out);
   if (!report.nodes.empty()) AddLatency(report, &out);
+  AddSizes(report, &out);
+  AddMessages(report, &out);
   AddEvidence(report, &out);
   return out;
 }
@@ -314,12 +380,23 @@ std::string NumaPrometheus(const Report& report) {
   std::string bandwidth;
   std::string latency;
   std::string placed;
+  std::string message_latency;
+  std::string message_rate;
   const auto sample = [&name](const char* what, const std::string& labels,
                               const std::string& value) {
     return name + what + "{" + labels + "} " + value + "\n";
   };
   for (const Row& row : report.rows) {
-    if (!row.failed.empty()) continue;
+    if (!row.failed.empty() || row.setting.kind == Kind::kSizes) continue;
+    if (row.setting.kind == Kind::kMessages) {
+      const std::string nodes = "from_node=\"" + std::to_string(row.setting.cpu_node) +
+                                "\",to_node=\"" + NodesOf(row) + "\"";
+      message_latency +=
+          sample("message_latency_seconds", nodes, Fixed(row.nanoseconds.median / 1e9, 12));
+      message_rate +=
+          sample("message_bytes_per_second", nodes, Fixed(row.message_bytes_per_second.median, 0));
+      continue;
+    }
     const std::string labels = Labels(row);
     if (IsLatency(row)) {
       latency += sample("latency_seconds", labels, Fixed(row.nanoseconds.median / 1e9, 12));
@@ -338,7 +415,12 @@ std::string NumaPrometheus(const Report& report) {
                 "Median over the runs of STREAM's kernels, counted as STREAM counts.", bandwidth) +
          family("latency_seconds", "Median over the runs of one step of a pointer chase.",
                 latency) +
-         family("placed_ratio", "Least share of pages that were on the requested node.", placed);
+         family("placed_ratio", "Least share of pages that were on the requested node.", placed) +
+         family("message_latency_seconds",
+                "Median over the runs of a short message between processes, one way.",
+                message_latency) +
+         family("message_bytes_per_second",
+                "Median over the runs of large messages between processes.", message_rate);
 }
 
 std::string NumaHeatMap(const Report& report) {

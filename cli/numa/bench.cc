@@ -20,8 +20,10 @@ namespace {
 using topology::Machine;
 using topology::ReadSmallFile;
 
-constexpr std::array<const char*, 7> kKindNames = {"baseline", "local",     "remote", "interleaved",
-                                                   "threads",  "processes", "latency"};
+constexpr std::array<const char*, 9> kKindNames = {"baseline",    "local",   "remote",
+                                                   "interleaved", "threads", "processes",
+                                                   "latency",     "sizes",   "messages"};
+constexpr size_t kLeastWorkingSet = 16 << 10;
 constexpr size_t kLeastArray = 1 << 20;
 constexpr size_t kUnknownCache = 64 << 20;  // taken for the caches where the machine doesn't say
 
@@ -128,12 +130,13 @@ std::map<std::string, int64_t> ReadNumastat(int node) {
   return counts;
 }
 
-bool IsLatency(const Setting& setting) { return setting.kind == Kind::kLatency; }
+bool IsLatency(const Setting& setting) { return setting.work.task == Task::kChase; }
 
 // The setting that `setting` is compared with; nullopt for itself and for those without.
 std::optional<size_t> LocalOf(const std::vector<Setting>& settings, const Setting& setting) {
-  const bool compared = setting.kind == Kind::kRemote || setting.kind == Kind::kInterleaved ||
-                        (IsLatency(setting) && setting.memory_node() != setting.cpu_node);
+  const bool compared =
+      setting.kind == Kind::kRemote || setting.kind == Kind::kInterleaved ||
+      (setting.kind == Kind::kLatency && setting.memory_node() != setting.cpu_node);
   if (!compared) return std::nullopt;
   for (size_t i = 0; i < settings.size(); ++i) {
     if (settings[i].kind == (IsLatency(setting) ? Kind::kLatency : Kind::kLocal) &&
@@ -148,6 +151,7 @@ std::optional<size_t> LocalOf(const std::vector<Setting>& settings, const Settin
 struct Series {
   std::array<std::vector<double>, kKernels.size()> bytes_per_second;
   std::vector<double> nanoseconds;
+  std::vector<double> message_bytes_per_second;
 
   const std::vector<double>& compared(const Setting& setting) const {
     return IsLatency(setting) ? nanoseconds : bytes_per_second.back();
@@ -155,9 +159,10 @@ struct Series {
 };
 
 void Add(const TeamResult& team, Row* row, Series* series) {
-  if (IsLatency(row->setting)) {
-    series->nanoseconds.push_back(team.nanoseconds);
-  } else {
+  if (row->setting.work.task != Task::kStream) series->nanoseconds.push_back(team.nanoseconds);
+  if (row->setting.work.task == Task::kMessages) {
+    series->message_bytes_per_second.push_back(kMessageBytes / team.message_seconds);
+  } else if (row->setting.work.task == Task::kStream) {
     const size_t elements = row->setting.work.bytes / sizeof(double);
     for (size_t k = 0; k < kKernels.size(); ++k) {
       series->bytes_per_second[k].push_back(static_cast<double>(elements) * kKernels[k].counted /
@@ -203,8 +208,10 @@ std::vector<Setting> Settings(const Machine& machine) {
                         .cpu_node = cpu_node,
                         .work = {.cpus = std::move(cpus),
                                  .memory = std::move(memory),
-                                 .processes = kind == Kind::kProcesses,
-                                 .chase = kind == Kind::kLatency}});
+                                 .processes = kind == Kind::kProcesses || kind == Kind::kMessages,
+                                 .task = kind == Kind::kLatency    ? Task::kChase
+                                         : kind == Kind::kMessages ? Task::kMessages
+                                                                   : Task::kStream}});
   };
   const std::vector<int> everywhere = CpusOfNode(machine, -1);
   add(Kind::kBaseline, -1, std::vector<int>(std::max<size_t>(everywhere.size(), 1), -1), {});
@@ -226,6 +233,35 @@ std::vector<Setting> Settings(const Machine& machine) {
   for (const MemoryNode& cpus : all) {
     for (const MemoryNode& memory : all) add(Kind::kLatency, cpus.id, {cpus.cpu}, {memory});
   }
+  if (MostWorkers(machine) < 2) return settings;  // both ends of a message run at the same time
+  for (size_t from = 0; from < all.size(); ++from) {
+    for (size_t to = from; to < all.size(); ++to) {
+      const std::vector<int> cpus = CpusOfNode(machine, all[from].id);
+      if (from == to && cpus.size() < 2) continue;
+      const int other = from == to ? cpus[1] : all[to].cpu;
+      add(Kind::kMessages, all[from].id, {cpus[0], other}, {all[to]});
+    }
+  }
+  return settings;
+}
+
+std::vector<Setting> SizeSettings(const Machine& machine, size_t most) {
+  std::vector<Setting> settings;
+  const std::vector<int> nodes = ComparedNodes(machine);
+  if (nodes.empty()) return settings;
+  const int cpu = CpusOfNode(machine, nodes[0]).front();
+  const auto add = [&](size_t bytes) {
+    Setting setting{.kind = Kind::kSizes,
+                    .cpu_node = nodes[0],
+                    .work = {.cpus = {cpu}, .memory = {{nodes[0], cpu}}, .bytes = bytes / 3}};
+    settings.push_back(setting);
+    setting.work.task = Task::kChase;
+    setting.work.bytes = std::bit_floor(bytes);
+    settings.push_back(setting);
+  };
+  size_t bytes = kLeastWorkingSet;
+  for (; bytes < most; bytes *= 4) add(bytes);
+  add(most);
   return settings;
 }
 
@@ -251,13 +287,15 @@ Result<Report> RunBench(const Machine& machine, const Options& options,
   const size_t cores = std::max<size_t>(topology::AllowedCores(machine).size(), 1);
   if (machine.cpu_quota < static_cast<double>(cores)) report.cpu_quota = machine.cpu_quota;
   std::vector<Setting> settings = Settings(machine);
+  for (Setting& setting : settings) {
+    setting.work.bytes = IsLatency(setting) ? std::bit_floor(report.size.bytes) : report.size.bytes;
+  }
+  const std::vector<Setting> sizes = SizeSettings(machine, report.size.bytes);
+  settings.insert(settings.end(), sizes.begin(), sizes.end());
   std::erase_if(settings, [&only = options.only](const Setting& setting) {
     return !only.empty() && std::find(only.begin(), only.end(), setting.kind) == only.end();
   });
-  for (Setting& setting : settings) {
-    setting.work.bytes = IsLatency(setting) ? std::bit_floor(report.size.bytes) : report.size.bytes;
-    report.rows.emplace_back().setting = setting;
-  }
+  for (const Setting& setting : settings) report.rows.emplace_back().setting = setting;
   for (const int node : report.nodes) report.numastat[node] = ReadNumastat(node);
 
   std::vector<Series> series(settings.size());
@@ -288,6 +326,7 @@ Result<Report> RunBench(const Machine& machine, const Options& options,
       row.bytes_per_second[k] = Summarize(series[i].bytes_per_second[k], options.seed);
     }
     row.nanoseconds = Summarize(series[i].nanoseconds, options.seed);
+    row.message_bytes_per_second = Summarize(series[i].message_bytes_per_second, options.seed);
     const std::optional<size_t> local = LocalOf(settings, settings[i]);
     if (!local || !row.failed.empty() || !report.rows[*local].failed.empty()) continue;
     std::vector<double> ratios = series[i].compared(settings[i]);

@@ -24,7 +24,17 @@
 
 namespace lockstep::numa {
 
-enum class Kind { kBaseline, kLocal, kRemote, kInterleaved, kThreads, kProcesses, kLatency };
+enum class Kind {
+  kBaseline,
+  kLocal,
+  kRemote,
+  kInterleaved,
+  kThreads,
+  kProcesses,
+  kLatency,
+  kSizes,     // one worker on more and more memory, with kernels and with pointers
+  kMessages,  // from the CPUs of cpu_node to those of memory_node
+};
 const char* ToString(Kind kind);  // "baseline", "local", ...
 std::optional<Kind> ParseKind(std::string_view name);
 
@@ -39,6 +49,10 @@ struct Setting {
 // What is compared on a machine: of the nodes that have both CPUs and memory this process may use.
 // One worker a core, as far as the CPU quota goes; `work.bytes` is left open. Never empty.
 std::vector<Setting> Settings(const topology::Machine& machine);
+
+// Kind::kSizes on the first node: working sets of 16 KiB, four times as much each, up to `most`. A
+// working set is the round of pointers, or all three arrays.
+std::vector<Setting> SizeSettings(const topology::Machine& machine, size_t most);
 
 // The NUMA nodes that Settings compares.
 std::vector<int> ComparedNodes(const topology::Machine& machine);
@@ -64,7 +78,8 @@ ArraySize ChooseArraySize(const topology::Machine& machine, size_t wanted, const
 struct Row {
   Setting setting;
   std::array<Summary, kKernels.size()> bytes_per_second;  // counted as STREAM counts
-  Summary nanoseconds;                                    // of kLatency
+  Summary nanoseconds;                                    // of pointers and of messages
+  Summary message_bytes_per_second;                       // of messages
   std::optional<Summary> of_local;  // triad or latency against the local one of the same round
   double placed = -1;  // the least share of pages where they were asked for; -1: unknown
   int mbind_errno = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 namespace lockstep::numa {
@@ -32,6 +33,10 @@ Summary Summarize(std::vector<double> figures, uint64_t seed) {
     medians.push_back(Quantile(series, 0.5));
   }
   std::sort(medians.begin(), medians.end());
+  const auto count = static_cast<double>(figures.size());
+  const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / count;
+  double squares = 0;
+  for (const double figure : figures) squares += (figure - mean) * (figure - mean);
   return {.count = static_cast<int>(figures.size()),
           .median = Quantile(figures, 0.5),
           .low = Quantile(medians, 0.025),
@@ -39,7 +44,8 @@ Summary Summarize(std::vector<double> figures, uint64_t seed) {
           .p5 = Quantile(figures, 0.05),
           .p95 = Quantile(figures, 0.95),
           .least = figures.front(),
-          .most = figures.back()};
+          .most = figures.back(),
+          .deviation = figures.size() < 2 ? 0 : std::sqrt(squares / (count - 1))};
 }
 
 }  // namespace lockstep::numa

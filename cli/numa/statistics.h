@@ -16,6 +16,7 @@ struct Summary {
   double low = 0, high = 0;  // the interval's ends
   double p5 = 0, p95 = 0;
   double least = 0, most = 0;
+  double deviation = 0;  // standard, of the figures; 0 for fewer than two
 };
 
 // All zero for no figures. The same seed gives the same interval.

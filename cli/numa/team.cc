@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -22,6 +24,12 @@ namespace {
 using topology::PlacedMemory;
 
 constexpr size_t kSteps = 1 << 20;  // of a chase
+// Smaller arrays are run through several times, because the clock takes some 30 ns.
+constexpr size_t kLeastPass = size_t{8} << 20;  // bytes of one array
+constexpr uint32_t kRounds = 20'000;            // of short messages there and back
+constexpr uint32_t kMessages = 64;              // large ones of a pass
+constexpr uint32_t kSlots = 2;                  // that a sender may be ahead
+constexpr uint32_t kSpins = 1 << 16;            // until a waiting worker looks around
 
 struct Span {
   int64_t start = 0, end = 0;  // ns
@@ -32,14 +40,24 @@ struct WorkerResult {
   int failed_errno = 0;
   std::array<std::array<Span, kPasses>, kKernels.size()> spans{};
   double nanoseconds = 0;
+  double message_seconds = 0;
   PlacedMemory::Pages pages;
   int mbind_errno = 0;
   bool huge_pages = false;
   Counts counts;
 };
 
+// What two processes exchange. Each counter has a cache line of its own.
+struct Mailbox {
+  alignas(64) std::atomic<uint32_t> turn;
+  alignas(64) std::atomic<uint32_t> sent;
+  alignas(64) std::atomic<uint32_t> taken;
+  alignas(4096) std::array<std::array<char, kMessageBytes>, kSlots> slots;
+};
+
 // Lies in memory that processes share; the workers' results stand behind it.
 struct Shared {
+  Mailbox* mailbox;  // null without messages
   pthread_barrier_t barrier;
   std::atomic<bool> leave;
   WorkerResult results[];  // NOLINT(modernize-avoid-c-arrays)
@@ -53,13 +71,15 @@ class Worker {
       : work_(work), index_(index), stop_(stop), shared_(shared), me_(shared->results[index]) {}
 
   void Run() {
+    if (work_.task == Task::kMessages) return Exchange();
     const size_t elements = work_.bytes / sizeof(double) / work_.cpus.size();
-    PlacedMemory area(work_.chase ? work_.bytes : 3 * elements * sizeof(double));
+    const bool chase = work_.task == Task::kChase;
+    PlacedMemory area(chase ? work_.bytes : 3 * elements * sizeof(double));
     if (area.begin() == nullptr) {
       Fail("allocating memory");
     } else if (!area.Place(work_.memory) || (Cpu() >= 0 && !topology::PinTo(Cpu()))) {
       Fail("sched_setaffinity");
-    } else if (work_.chase) {
+    } else if (chase) {
       return FollowPointers(area);
     }
     Stream(area, elements);
@@ -95,6 +115,7 @@ class Worker {
     auto* a = reinterpret_cast<double*>(area.begin());
     double* b = a + elements;
     double* c = b + elements;
+    const size_t repeats = std::max<size_t>(kLeastPass / sizeof(double) / elements, 1);
     const Values first;
     for (size_t i = 0; i < elements; ++i) {
       a[i] = first.a;
@@ -108,8 +129,11 @@ class Worker {
         if (!Together()) return;
         Span& span = me_.spans[kernel][pass];
         span.start = Now();
-        RunKernel(kKernels[kernel].kernel, a, b, c, elements);
-        span.end = Now();
+        // Each kernel has the same result however often it runs.
+        for (size_t i = 0; i < repeats; ++i) {
+          RunKernel(kKernels[kernel].kernel, a, b, c, elements);
+        }
+        span.end = span.start + (Now() - span.start) / static_cast<int64_t>(repeats);
       }
     }
     me_.counts = counters.Stop();
@@ -137,6 +161,70 @@ class Worker {
     me_.counts = counters.Stop();
     if (at >= count) return Fail("following pointers");
     Evidence(area);
+  }
+
+  // Until `counter` is at least `value`. False: the others leave.
+  bool Await(const std::atomic<uint32_t>& counter, uint32_t value) {
+    for (uint32_t spins = 0; counter.load(std::memory_order_acquire) < value; ++spins) {
+      if (spins < kSpins) continue;
+      if (stop_) shared_->leave = true;
+      if (shared_->leave) return false;
+      sched_yield();  // the other may share this CPU
+      spins = 0;
+    }
+    return true;
+  }
+
+  // Worker 0 sends. Its counters only grow.
+  void Exchange() {
+    Mailbox& mailbox = *shared_->mailbox;
+    std::vector<char> own;
+    if (Cpu() >= 0 && !topology::PinTo(Cpu())) {
+      Fail("sched_setaffinity");
+    } else {
+      own.assign(kMessageBytes, static_cast<char>(index_ == 0 ? 1 : 0));
+      if (index_ == 0) {
+        for (auto& slot : mailbox.slots) slot.fill(0);
+      }
+    }
+    if (!Together()) return;
+    if (!Pass(mailbox.turn, kRounds / 8, 0) || !Together()) return;
+    const int64_t start = Now();
+    if (!Pass(mailbox.turn, kRounds, kRounds / 8)) return;
+    me_.nanoseconds = static_cast<double>(Now() - start) / (2.0 * kRounds);
+    int64_t best = INT64_MAX;
+    for (uint32_t pass = 0; pass < kPasses; ++pass) {
+      if (!Together()) return;
+      const int64_t began = Now();
+      for (uint32_t i = pass * kMessages; i < (pass + 1) * kMessages; ++i) {
+        std::array<char, kMessageBytes>& slot = mailbox.slots.at(i % kSlots);
+        if (index_ == 0) {
+          own[0] = static_cast<char>(i);
+          if (i >= kSlots && !Await(mailbox.taken, i + 1 - kSlots)) return;
+          std::memcpy(slot.data(), own.data(), slot.size());
+          mailbox.sent.store(i + 1, std::memory_order_release);
+        } else {
+          if (!Await(mailbox.sent, i + 1)) return;
+          std::memcpy(own.data(), slot.data(), slot.size());
+          mailbox.taken.store(i + 1, std::memory_order_release);
+          if (own[0] == static_cast<char>(i) && own.back() == 1) continue;
+          errno = EIO;
+          return Fail("checking a message");
+        }
+      }
+      if (pass > 0) best = std::min(best, Now() - began);
+    }
+    me_.message_seconds = static_cast<double>(best) / 1e9 / kMessages;
+  }
+
+  // `rounds` short messages there and back, after `before` of them.
+  bool Pass(std::atomic<uint32_t>& turn, uint32_t rounds, uint32_t before) {
+    const auto own = static_cast<uint32_t>(index_);
+    for (uint32_t i = before; i < before + rounds; ++i) {
+      if (!Await(turn, 2 * i + own)) return false;
+      turn.store(2 * i + own + 1, std::memory_order_release);
+    }
+    return Await(turn, 2 * (before + rounds));
   }
 
   const TeamWork& work_;
@@ -223,7 +311,7 @@ void RunThreads(const TeamWork& work, const std::atomic<bool>& stop, Shared* sha
 
 TeamResult Merge(const TeamWork& work, const Shared& shared) {
   TeamResult team;
-  for (size_t kernel = 0; kernel < kKernels.size() && !work.chase; ++kernel) {
+  for (size_t kernel = 0; kernel < kKernels.size() && work.task == Task::kStream; ++kernel) {
     int64_t best = INT64_MAX;
     for (size_t pass = 1; pass < kPasses; ++pass) {
       int64_t start = INT64_MAX;
@@ -237,6 +325,7 @@ TeamResult Merge(const TeamWork& work, const Shared& shared) {
     team.seconds[kernel] = static_cast<double>(std::max<int64_t>(best, 1)) / 1e9;
   }
   team.nanoseconds = shared.results[0].nanoseconds;
+  team.message_seconds = shared.results[work.cpus.size() - 1].message_seconds;
   team.mbind_errno = shared.results[0].mbind_errno;
   team.huge_pages = shared.results[0].huge_pages;
   team.counts.errors = shared.results[0].counts.errors;
@@ -260,6 +349,15 @@ Result<TeamResult> RunTeam(const TeamWork& work, const std::atomic<bool>& stop) 
   const auto unmap = [bytes](void* p) { munmap(p, bytes); };
   const std::unique_ptr<void, decltype(unmap)> owner(memory, unmap);
   auto* shared = new (memory) Shared{};
+  void* mailbox = nullptr;
+  if (work.task == Task::kMessages) {
+    mailbox =
+        mmap(nullptr, sizeof(Mailbox), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mailbox == MAP_FAILED) return ErrnoError("sharing memory for messages", errno);
+    shared->mailbox = new (mailbox) Mailbox;
+  }
+  const auto unmap_mailbox = [](void* p) { munmap(p, sizeof(Mailbox)); };
+  const std::unique_ptr<void, decltype(unmap_mailbox)> mailbox_owner(mailbox, unmap_mailbox);
   for (size_t i = 0; i < work.cpus.size(); ++i) new (&shared->results[i]) WorkerResult();
   pthread_barrierattr_t attributes;
   pthread_barrierattr_init(&attributes);

@@ -18,8 +18,10 @@ numa::Row MakeRow(numa::Kind kind, int cpu_node, std::vector<numa::MemoryNode> m
   row.setting.cpu_node = cpu_node;
   row.setting.work.cpus = {0, 1};
   row.setting.work.memory = std::move(memory);
-  const numa::Summary summary{.count = 20, .median = figure, .low = figure, .high = figure};
+  const numa::Summary summary{
+      .count = 20, .median = figure, .low = figure, .high = figure, .deviation = figure / 50};
   if (kind == numa::Kind::kLatency) {
+    row.setting.work.task = numa::Task::kChase;
     row.nanoseconds = summary;
   } else {
     row.bytes_per_second.fill(summary);
@@ -49,7 +51,7 @@ TEST(NumaTextTest, TheTableShowsEverySettingWithItsShareOfLocal) {
   EXPECT_THAT(text, HasSubstr("2 NUMA nodes.\nArrays of 256 MiB, four times"));
   EXPECT_THAT(text,
               HasSubstr("remote       0        1            2 threads  60000   60000   60000   "
-                        "60000   60000-60000    0.60      100 %"));
+                        "60000   60000-60000    2.0 %  0.60      100 %"));
   EXPECT_THAT(text, HasSubstr("interleaved  0        0,1"));
   EXPECT_THAT(text, HasSubstr("90.0 (90.0-90.0)"));
   EXPECT_THAT(text, HasSubstr("140.0 (140.0-140.0)"));
@@ -118,6 +120,34 @@ TEST(NumaTextTest, PrometheusGetsOneSampleOfEverySettingAndKernel) {
   EXPECT_THAT(text,
               HasSubstr("lockstep_numa_bench_latency_seconds{setting=\"latency\",cpu_node=\"0\","
                         "memory_nodes=\"0\",workers=\"2\",of=\"threads\"} 0.000000090000\n"));
+}
+
+TEST(NumaTextTest, WorkingSetsAndMessagesHaveTablesOfTheirOwn) {
+  numa::Report report = TwoNodes();
+  numa::Row stream = MakeRow(numa::Kind::kSizes, 0, {{0, 0}}, 30e9);
+  numa::Row chase = stream;
+  chase.setting.work.task = numa::Task::kChase;
+  chase.setting.work.bytes = 64 << 10;
+  chase.nanoseconds = {.count = 20, .median = 4, .low = 3.9, .high = 4.1, .deviation = 0.1};
+  numa::Row messages = MakeRow(numa::Kind::kMessages, 0, {{1, 2}}, 0);
+  messages.setting.work.task = numa::Task::kMessages;
+  messages.nanoseconds = {.count = 20, .median = 110, .low = 100, .high = 120, .deviation = 11};
+  messages.message_bytes_per_second = {.count = 20, .median = 7e9, .low = 6e9, .high = 8e9};
+  report.rows.insert(report.rows.end(), {stream, chase, messages});
+  const std::string text = NumaTable(report);
+  EXPECT_THAT(text, HasSubstr("64 KiB       30000  30000-30000  2.0 %  4.0      3.9-4.1  2.5 %"));
+  EXPECT_THAT(text, HasSubstr("0     1   110      100-120  10.0 %  7000  6000-8000  0.0 %"));
+  const OrderedJson json = NumaJson(report, {});
+  EXPECT_EQ(json["settings"][8]["toNode"], 1);
+  EXPECT_EQ(json["settings"][8]["bytesPerSecond"]["messages"]["median"], 7e9);
+  EXPECT_EQ(json["settings"][7]["nanoseconds"]["deviation"], 0.1);
+  const std::string samples = NumaPrometheus(report);
+  EXPECT_THAT(samples, HasSubstr("message_latency_seconds{from_node=\"0\",to_node=\"1\"} "
+                                 "0.000000110000\n"));
+  EXPECT_THAT(samples, Not(HasSubstr("setting=\"sizes\"")));
+  messages.failed = "worker 1: sched_setaffinity: Invalid argument";
+  report.rows = {messages};
+  EXPECT_THAT(NumaTable(report), HasSubstr("not measured: worker 1"));
 }
 
 TEST(NumaTextTest, TheHeatMapIsTheDarkerTheLargerTheFigure) {

@@ -32,6 +32,7 @@ TEST(BenchTest, TwoNodesAreComparedInEveryWay) {
   EXPECT_EQ(CountOf(settings, Kind::kThreads), 3);      // 1, 2, 4
   EXPECT_EQ(CountOf(settings, Kind::kProcesses), 3);
   EXPECT_EQ(CountOf(settings, Kind::kLatency), 4);
+  EXPECT_EQ(CountOf(settings, Kind::kMessages), 3);  // within each node, and between them
   for (const Setting& setting : settings) {
     if (setting.kind == Kind::kRemote) EXPECT_NE(setting.cpu_node, setting.memory_node());
     if (setting.kind == Kind::kLocal) EXPECT_EQ(setting.cpu_node, setting.memory_node());
@@ -44,7 +45,30 @@ TEST(BenchTest, OneNodeHasNothingRemoteAndIsMeasuredAllTheSame) {
   EXPECT_EQ(CountOf(settings, Kind::kInterleaved), 0);
   EXPECT_EQ(CountOf(settings, Kind::kThreads), 3);  // 1, 2, 3
   EXPECT_EQ(CountOf(settings, Kind::kLatency), 1);
+  EXPECT_EQ(CountOf(settings, Kind::kMessages), 1);
   EXPECT_EQ(settings.front().kind, Kind::kBaseline);
+}
+
+TEST(BenchTest, MessagesNeedTwoCoresAtTheSameTime) {
+  EXPECT_EQ(CountOf(Settings(MakeMachine().Node(0, 1)), Kind::kMessages), 0);
+  EXPECT_EQ(CountOf(Settings(MakeMachine().Node(0, 1).Node(1, 1)), Kind::kMessages), 1);
+  Machine machine = MakeMachine().Node(0, 4);
+  machine.cpu_quota = 1.5;
+  EXPECT_EQ(CountOf(Settings(machine), Kind::kMessages), 0);
+}
+
+TEST(BenchTest, WorkingSetsGrowFromTheFirstCacheToTheLargestArray) {
+  const std::vector<Setting> settings = SizeSettings(MakeMachine().Node(0, 2), size_t{3} << 20);
+  std::vector<size_t> streams;
+  std::vector<size_t> rounds;
+  for (const Setting& setting : settings) {
+    EXPECT_EQ(setting.work.cpus.size(), 1U);
+    (setting.work.task == Task::kChase ? rounds : streams).push_back(setting.work.bytes);
+  }
+  EXPECT_EQ(rounds, (std::vector<size_t>{16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20}));
+  EXPECT_EQ(streams.front(), (16U << 10) / 3);
+  EXPECT_EQ(streams.back(), 1U << 20);
+  EXPECT_THAT(SizeSettings(topology::WithoutTopology(""), 1 << 20), IsEmpty());
 }
 
 TEST(BenchTest, OneWorkerACoreAndOnlyWhereTheContainerMayBe) {
@@ -193,9 +217,8 @@ TEST(BenchTest, EverySettingOfThisMachineIsRunAsOftenAsAsked) {
   EXPECT_EQ(last, 3 * static_cast<int>(report->rows.size()));
   for (const Row& row : report->rows) {
     EXPECT_EQ(row.failed, "");
-    EXPECT_EQ(
-        row.setting.kind == Kind::kLatency ? row.nanoseconds.count : row.bytes_per_second[3].count,
-        3);
+    const bool stream = row.setting.work.task == Task::kStream;
+    EXPECT_EQ(stream ? row.bytes_per_second[3].count : row.nanoseconds.count, 3);
   }
 }
 
@@ -206,7 +229,7 @@ TEST(BenchTest, OnlyTheKindsAskedForAreRun) {
                [](int, int) { FAIL() << "there is no latency without nodes"; });
   ASSERT_TRUE(report.ok());
   EXPECT_THAT(report->rows, IsEmpty());
-  for (int i = 0; i <= static_cast<int>(Kind::kLatency); ++i) {
+  for (int i = 0; i <= static_cast<int>(Kind::kMessages); ++i) {
     EXPECT_EQ(ParseKind(ToString(static_cast<Kind>(i))), static_cast<Kind>(i));
   }
   EXPECT_EQ(ParseKind("near"), std::nullopt);

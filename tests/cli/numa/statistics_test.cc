@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace lockstep::numa {
@@ -12,6 +13,8 @@ TEST(StatisticsTest, TheMedianIsTheMiddleOneOrBetweenTheMiddleTwo) {
   EXPECT_EQ(Summarize({9, 1, 5, 7}, 1).median, 6);
   EXPECT_EQ(Summarize({4}, 1).median, 4);
   EXPECT_EQ(Summarize({}, 1).count, 0);
+  EXPECT_DOUBLE_EQ(Summarize({2, 4, 4, 4, 5, 5, 7, 9}, 1).deviation, std::sqrt(32.0 / 7));
+  EXPECT_EQ(Summarize({4}, 1).deviation, 0);
 }
 
 TEST(StatisticsTest, TheIntervalHoldsTheMedianAndNeverLeavesTheFigures) {

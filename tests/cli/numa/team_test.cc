@@ -52,10 +52,40 @@ TEST(TeamTest, ThreadsAndProcessesRunEveryKernelOnPagesThatTheKernelShows) {
 TEST(TeamTest, PointersAreFollowedInAMeasurableTime) {
   TeamWork work = SmallWork();
   work.cpus = {-1};
-  work.chase = true;
+  work.task = Task::kChase;
   const Result<TeamResult> team = RunTeam(work, kGoOn);
   ASSERT_TRUE(team.ok()) << team.error().message;
   EXPECT_THAT(team->nanoseconds, AllOf(Gt(0.1), ::testing::Lt(1e6)));
+}
+
+TEST(TeamTest, SmallArraysHaveFiguresOfTheirCacheAndTheSameCheckedResults) {
+  TeamWork work = SmallWork();
+  work.cpus = {-1};
+  work.bytes = 8 << 10;
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  ASSERT_TRUE(team.ok()) << team.error().message;
+  for (const double seconds : team->seconds) EXPECT_THAT(seconds, AllOf(Gt(0), ::testing::Lt(0.1)));
+}
+
+TEST(TeamTest, MessagesArriveWholeAndInAMeasurableTime) {
+  TeamWork work;
+  work.cpus = {-1, -1};
+  work.processes = true;
+  work.task = Task::kMessages;
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  ASSERT_TRUE(team.ok()) << team.error().message;
+  EXPECT_THAT(team->nanoseconds, AllOf(Gt(1), ::testing::Lt(1e9)));
+  EXPECT_GT(team->message_seconds, 0);
+}
+
+TEST(TeamTest, AMessageWorkerThatCannotBeBoundIsNamedAndTheOtherDoesNotWaitForIt) {
+  TeamWork work;
+  work.cpus = {-1, 60000};
+  work.processes = true;
+  work.task = Task::kMessages;
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  ASSERT_FALSE(team.ok());
+  EXPECT_THAT(team.error().message, HasSubstr("worker 1: sched_setaffinity"));
 }
 
 TEST(TeamTest, ACounterHasAFigureOrTheReasonWhyNot) {

@@ -119,8 +119,10 @@ def test_bench_numa_measures_memory_on_the_requested_nodes(two_nodes):
     measured = {(row["setting"], row["cpuNode"], tuple(row["memoryNodes"])) for row in rows}
     assert {("local", 0, (0,)), ("local", 1, (1,)), ("remote", 0, (1,)), ("remote", 1, (0,)),
             ("interleaved", 0, (0, 1)), ("interleaved", 1, (0, 1)), ("latency", 0, (1,))} <= measured
+    messages = [row for row in rows if row["setting"] == "messages"]
+    assert {(row["cpuNode"], row["toNode"]) for row in messages} == {(0, 0), (0, 1), (1, 1)}
     for row in rows:
-        assert "failed" not in row and row["placed"] == 1, row
+        assert "failed" not in row and row["placed"] == (None if row in messages else 1), row
 
 
 # A pod of the restricted profile: seccomp RuntimeDefault, every capability dropped.
