@@ -58,6 +58,15 @@ template <>
 inline constexpr auto kEnumNames<Stragglers> = std::to_array<EnumName<Stragglers>>(
     {{Stragglers::kReport, "Report"}, {Stragglers::kReplace, "Replace"}});
 
+// What follows if a machine's node is sick, or is to be emptied.
+enum class NodeHealth : uint8_t { kIgnore, kAtCheckpoint, kNow };
+
+template <>
+inline constexpr auto kEnumNames<NodeHealth> =
+    std::to_array<EnumName<NodeHealth>>({{NodeHealth::kIgnore, "Ignore"},
+                                         {NodeHealth::kAtCheckpoint, "AtCheckpoint"},
+                                         {NodeHealth::kNow, "Now"}});
+
 // One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
 struct FailureRule {
   std::vector<int> exit_codes;
@@ -75,6 +84,7 @@ struct FailurePolicy {
   Duration restart_grace_period = Duration::zero();
   Duration machine_lost_after = seconds(15);  // L
   Stragglers stragglers = Stragglers::kReport;
+  NodeHealth node_health = NodeHealth::kAtCheckpoint;
   std::vector<FailureRule> rules;  // the user's; the defaults follow them
 
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
@@ -97,6 +107,7 @@ inline constexpr auto kFields<FailurePolicy> = std::tuple(
     Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
     Field{"machineLostAfter", &FailurePolicy::machine_lost_after, kMachineLostAfterLimits},
     Field{"stragglers", &FailurePolicy::stragglers},
+    Field{"nodeHealth", &FailurePolicy::node_health},
     Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
 // The rules that follow the user's: exit codes 2, 126 and 127 fail the job, 76 replaces the

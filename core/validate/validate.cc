@@ -545,6 +545,10 @@ constexpr ClusterField kClusterFields[] = {
     {"scheduling",
      [](SpecRef spec, SpecRef standard) { return spec.scheduling != standard.scheduling; }},
     {"network", [](SpecRef spec, SpecRef standard) { return spec.network != standard.network; }},
+    {"failurePolicy.nodeHealth",
+     [](SpecRef spec, SpecRef standard) {
+       return spec.failure_policy.node_health != standard.failure_policy.node_health;
+     }},
     {"checkpoint.claim", [](SpecRef spec, SpecRef) { return !spec.checkpoint.claim.empty(); }},
     {"checkpoint.secret", [](SpecRef spec, SpecRef) { return !spec.checkpoint.secret.empty(); }},
     {"health.startTimeout",

@@ -65,7 +65,9 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       scopes_(options_.namespaces),
       claims_(options_.claimant),
       timer_(loop, [this] { ProcessQueue(); }),
-      claims_timer_(loop, [this] { HeedClaims(); }) {}
+      claims_timer_(loop, [this] { HeedClaims(); }) {
+  caches_.sick = SickNodes(options_.signs);
+}
 
 // ---- what is seen ----
 
@@ -196,7 +198,8 @@ void Controller::WakeQueued() {
   });
 }
 
-// Only a node that goes, is declared out of service or cannot be reached changes what is decided.
+// A node changes what is decided if it goes, is declared out of service, cannot be reached, or if
+// it falls sick or recovers.
 void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
   std::set<std::string> changed;
   caches_.nodes.Apply(std::move(batch),
@@ -204,9 +207,11 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
                         const bool gone = before != nullptr && after == nullptr;
                         const kube::NodeView was = before != nullptr ? *before : kube::NodeView{};
                         const kube::NodeView is = after != nullptr ? *after : kube::NodeView{};
-                        if (gone || (is.out_of_service && !was.out_of_service) ||
+                        const std::string& name = (after != nullptr ? after : before)->meta.name;
+                        const bool sick = caches_.sick.OnNode(name, after);
+                        if (gone || sick || (is.out_of_service && !was.out_of_service) ||
                             (is.unreachable && !was.unreachable)) {
-                          changed.insert((after != nullptr ? after : before)->meta.name);
+                          changed.insert(name);
                         }
                       });
   if (!changed.empty()) {

@@ -49,6 +49,7 @@ struct ControllerOptions {
   std::vector<std::string> namespaces = {};  // none: all, and nodes, for which no Role is enough
   std::string claimant;                      // what this operator is called in claims
   bool watches_queues = true;                // else there are none
+  SicknessSigns signs;                       // by which nodes count as sick
   size_t max_polls = 256;                    // connections to gangs at a time
 };
 

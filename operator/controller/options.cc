@@ -19,6 +19,12 @@ std::string IsNamespace(const std::string& name) {
   return "\"" + name + "\" is not the name of a namespace: a-z, 0-9 and -, at most 63";
 }
 
+std::string IsCondition(const std::string& text) {
+  if (text == "none") return "";
+  if (text.find('=') > 0 && (text.ends_with("=True") || text.ends_with("=False"))) return "";
+  return "\"" + text + "\" is not of the form KernelDeadlock=True";
+}
+
 void RefuseTwice(std::vector<std::string> namespaces) {
   std::ranges::sort(namespaces);
   const auto twice = std::ranges::adjacent_find(namespaces);
@@ -117,6 +123,26 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--spare-priority-class", options->delivery.spare_priority_class,
                  "PriorityClass of spare machines' pods; default: none")
       ->envname("LOCKSTEP_SPARE_PRIORITY_CLASS");
+  app.add_option("--sick-taints", options->signs.taints,
+                 "Keys of taints that make a node sick, with * for any rest, instead of the "
+                 "default ones; none: no key. Repeat it, or separate keys by commas")
+      ->envname("LOCKSTEP_SICK_TAINTS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("KEY");
+  app.add_option(
+         "--sick-conditions", options->signs.conditions,
+         "Conditions that make a node sick, instead of the default ones: KernelDeadlock=True; "
+         "none: no condition")
+      ->envname("LOCKSTEP_SICK_CONDITIONS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("TYPE=STATUS")
+      ->check(IsCondition);
+  bool cordon_is_well = false;
+  app.add_flag("--ignore-cordons", cordon_is_well,
+               "Leave machines on cordoned nodes; default: they move (failurePolicy.nodeHealth)")
+      ->envname("LOCKSTEP_IGNORE_CORDONS");
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
       ->envname("LOCKSTEP_HEALTH_ADDRESS")
@@ -175,6 +201,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   options->lease_duration = seconds(lease_seconds);
   options->watch_silence = seconds(silence_seconds);
   options->log_json = format == "json";
+  options->signs.cordon = !cordon_is_well;
   options->delivery.method = delivery == "image-volume" ? AgentDelivery::Method::kImageVolume
                                                         : AgentDelivery::Method::kInitContainer;
   return std::nullopt;

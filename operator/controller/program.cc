@@ -115,6 +115,7 @@ class Operator {
                      .namespaces = options.namespaces,
                      .claimant = Claimant(),
                      .watches_queues = options.kueue,
+                     .signs = options.signs,
                      .max_polls = MaxPolls()}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fingerprint.h"
 #include "base/text/quantity.h"
@@ -150,6 +151,7 @@ struct ClaimView {
 };
 
 inline constexpr size_t kMostResources = 32;
+inline constexpr size_t kMostSigns = 32;
 
 struct NodeView {
   ObjectMeta meta;
@@ -157,6 +159,9 @@ struct NodeView {
   bool unreachable = false;                     // taint node.kubernetes.io/unreachable
   bool out_of_service = false;                  // taint node.kubernetes.io/out-of-service
   bool unschedulable = false;                   // cordoned
+  std::optional<std::string> suspect;           // annotation lockstep.dev/suspect: why
+  std::vector<std::string> taints;              // "key:NoSchedule", the first kMostSigns of them
+  std::vector<std::string> conditions;          // "KernelDeadlock=True", likewise; without Ready
   std::map<std::string, Quantity> allocatable;  // by resource, the first kMostResources of them
 
   friend bool operator==(const NodeView&, const NodeView&) = default;

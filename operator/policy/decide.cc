@@ -39,6 +39,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     if (Assemble(context)) return context.decision;
   } else {
     if (Replace(context) || Resize(context) || TradeQuota(context)) return context.decision;
+    MoveOffSickNodes(context);
     MakeMissing(context);
     DeleteStale(context);
     AskWhetherHeeded(context);

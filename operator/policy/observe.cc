@@ -179,6 +179,7 @@ void ObserveConditions(ReconcileContext& context) {
   ObserveAlignment(context);
   ObserveStall(context);
   ObserveStraggler(context);
+  ObserveNodeHealth(context);
   ObserveWorld(context);
   ObserveElastic(context);
   const Refusal* refusal = context.refusal();

@@ -37,6 +37,8 @@ std::vector<std::string> FailedNodes(const ReconcileContext& context, const Mach
   // All machines are alike: who would not have one will not have another.
   const std::set<std::string>& refused = context.memory().replacement.refused_by;
   std::vector<std::string> nodes(refused.begin(), refused.end());
+  const std::vector<std::string>& sick = context.snapshot.sick_nodes;
+  nodes.insert(nodes.end(), sick.begin(), sick.end());
   for (const MachineObservation* seen : machine.earlier) {
     if (seen->attempt < context.memory().assembly.made_in || seen->node.empty()) continue;
     if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {

@@ -74,8 +74,23 @@ std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine
 // Makes as many spares as the spec asks for; none for a gang that ends or is stopped.
 void KeepSpares(ReconcileContext& context, bool wanted);
 int32_t ReadySpares(const ReconcileContext& context);
+// Spares that may give their node to a machine: on well nodes, and ready if `ready`.
+int32_t FreePlaces(const ReconcileContext& context, bool ready);
+// The scheduler's message about a spare without a node; "": all have one, or it gave none.
+std::string WhyUnplaced(const ReconcileContext& context);
 // Why there are fewer spares than requested; "": there are enough.
 std::string WhyFewerSpares(ReconcileContext& context);
+
+// node_health.cc: a machine on a sick node moves to another (failurePolicy.nodeHealth), at the next
+// checkpoint or at once, but only if a node is there for it. Its pod is asked to leave as by a
+// drain, which is charged to no budget.
+void MoveOffSickNodes(ReconcileContext& context);
+// Spares that hold nodes for machines that are to move.
+size_t PlacesForMoves(ReconcileContext& context);
+// Why the machine's last attempt was asked to leave: "node a is cordoned"; "": not by this policy.
+std::string WhyMoved(const ReconcileContext& context, const Machine& machine);
+// Condition OnSickNode.
+void ObserveNodeHealth(ReconcileContext& context);
 
 // replacement.cc: gives lost machines a new attempt while the budget lasts.
 bool Replace(ReconcileContext& context);

@@ -289,6 +289,10 @@ Loss LossByEnd(const ReconcileContext& context, const Machine& machine) {
   Loss loss{&machine, end.kind, end.what};
   if (end.kind == EndKind::kOvertaken) loss.needs_epoch = end.message->needs_epoch;
   loss.elsewhere = end.kind == EndKind::kRejected;
+  if (end.kind == EndKind::kAsked) {
+    const std::string moved = WhyMoved(context, machine);
+    if (!moved.empty()) loss.what = moved;
+  }
   const MachineObservation* last = machine.last_seen;
   if (last == nullptr || !last->end) return loss;
   loss.end = &*last->end;

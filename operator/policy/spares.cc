@@ -40,7 +40,7 @@ const MachineObservation* Find(const ReconcileContext& context, const std::strin
   return nullptr;
 }
 
-// The ready before those that are on their way, and last those without a node.
+// The ready before those that are on their way, those without a node, and those on sick nodes.
 std::vector<const MachineObservation*> BestFirst(const ReconcileContext& context) {
   std::vector<const MachineObservation*> spares;
   for (const MachineObservation& spare : context.snapshot.spares) {
@@ -48,6 +48,7 @@ std::vector<const MachineObservation*> BestFirst(const ReconcileContext& context
   }
   std::ranges::sort(spares, [](const MachineObservation* a, const MachineObservation* b) {
     const auto rank = [](const MachineObservation& spare) {
+      if (!spare.sick.empty()) return 3;
       return IsReadySpare(spare) ? 0 : spare.stage != Stage::kUnplaced ? 1 : 2;
     };
     return std::pair(rank(*a), a->spare) < std::pair(rank(*b), b->spare);
@@ -84,6 +85,7 @@ const SparesState::Place* Take(ReconcileContext& context, const Machine& machine
   const std::vector<std::string> failed = FailedNodes(context, machine);
   for (const MachineObservation* spare : BestPlaces(context)) {
     if (spare->stage == Stage::kUnplaced || IsTaken(memory, spare->uid)) continue;
+    if (!spare->sick.empty()) continue;
     if (std::ranges::find(failed, spare->node) != failed.end()) continue;
     context.AddEvent(false, "SpareTaken",
                      NameOf(machine) + " gets node " + spare->node + ", where " + spare->name +
@@ -117,9 +119,11 @@ void MakeRoom(ReconcileContext& context) {
   }
 }
 
-// As many spares as requested, but at most the number that was queued.
+// As many spares as requested, or as machines that are to move need, but at most the number that
+// was queued.
 size_t MostSpares(ReconcileContext& context) {
-  int64_t most = context.spec().spare_machines;
+  int64_t most = std::max<int64_t>(context.spec().spare_machines,
+                                   static_cast<int64_t>(PlacesForMoves(context)));
   if (const std::optional<QueueSeen>& queue = context.snapshot.queue; queue && queue->workload) {
     const int64_t queued = queue->workload->count - MachinesThatHoldQuota(context);
     most = std::min(most, std::max<int64_t>(queued, 0));
@@ -134,6 +138,7 @@ void Make(ReconcileContext& context, size_t missing) {
   for (const MachineObservation& spare : context.snapshot.spares) numbers.insert(spare.spare);
   std::set<std::string> avoid = context.memory().replacement.refused_by;
   avoid.insert(memory.refused_by.begin(), memory.refused_by.end());
+  avoid.insert(context.snapshot.sick_nodes.begin(), context.snapshot.sick_nodes.end());
   // A name that was asked for in vain may be a stranger's.
   for (int32_t number = memory.tries % kNames; missing > 0; ++number) {
     if (numbers.contains(number)) continue;
@@ -203,6 +208,24 @@ void KeepSpares(ReconcileContext& context, bool wanted) {
 
 int32_t ReadySpares(const ReconcileContext& context) {
   return static_cast<int32_t>(std::ranges::count_if(context.snapshot.spares, IsReadySpare));
+}
+
+int32_t FreePlaces(const ReconcileContext& context, bool ready) {
+  return static_cast<int32_t>(
+      std::ranges::count_if(context.snapshot.spares, [&](const MachineObservation& spare) {
+        const bool placed = ready ? IsReadySpare(spare) : spare.stage != Stage::kUnplaced;
+        return IsThere(spare) && placed && spare.sick.empty() &&
+               !IsTaken(context.memory().spares, spare.uid);
+      }));
+}
+
+std::string WhyUnplaced(const ReconcileContext& context) {
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (IsThere(spare) && spare.stage == Stage::kUnplaced && !spare.unplaced_because.empty()) {
+      return spare.unplaced_because;
+    }
+  }
+  return "";
 }
 
 std::string WhyFewerSpares(ReconcileContext& context) {

@@ -5,6 +5,7 @@
 
 #include "base/fingerprint.h"
 #include "core/model/names.h"
+#include "operator/policy/facts/gang_state.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {
@@ -14,6 +15,8 @@ constexpr uint32_t kFirstEpoch = 1;
 // What agents and cleaning up take after the end; then nothing is written any more.
 constexpr Duration kCleaning = seconds(60);
 constexpr Duration kQuiet = seconds(20);
+// What a replica decides by may be as old as this.
+constexpr Duration kOldest = seconds(10);
 
 }  // namespace
 
@@ -304,10 +307,37 @@ ControlPlane::Answer ControlPlane::CreateSpare(const control::StartSpare& create
   return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.name] = pod; });
 }
 
+void ControlPlane::JudgeMove(const control::MachineObservation& pod) const {
+  Invariants& invariants = world_.invariants();
+  if (!kubelets_.WasSick(pod.uid)) {
+    invariants.Violate("MovesHaveACause", pod.name + " is asked to leave a node that is well");
+  }
+  const bool has_place = std::ranges::any_of(api_.objects().pods, [](const auto& each) {
+    return each.second.spare >= 0 && each.second.stage != control::Stage::kUnplaced;
+  });
+  if (!has_place && world_.now() > kubelets_.place_seen_at() + kOldest) {
+    invariants.Violate("MovesNeedAPlace", pod.name + " is asked to leave, and has nowhere to go");
+  }
+  const bool waits = std::ranges::any_of(replicas_, [](const Replica& replica) {
+    return replica.coordinator &&
+           replica.coordinator->status.phase == core::GangPhase(core::CoordinatorPhase::kBackoff);
+  });
+  if (!world_.shape().moves_now && !invariants.has_committed() && !waits) {
+    invariants.Violate("MovesAwaitACommit",
+                       pod.name + " is asked to leave, and no checkpoint was committed");
+  }
+}
+
 ControlPlane::Answer ControlPlane::Delete(const control::StopMachine& deletion) {
   const auto found = api_.objects().pods.find(deletion.name);
   if (found == api_.objects().pods.end()) return {.gone = true};
   if (found->second.uid != deletion.uid) return {};
+  const control::MachineObservation& pod = found->second;
+  const core::JobStatus& status = api_.objects().status;
+  const bool current = pod.spare < 0 && status.attempts.Of(pod.machine) == pod.attempt;
+  if (current && !deletion.grace_seconds && !control::IsFinished(status) && !went_back()) {
+    JudgeMove(pod);
+  }
   const Duration own = api_.objects().spec.grace_period + seconds(15);
   const Duration grace = deletion.grace_seconds ? seconds(*deletion.grace_seconds) : own;
   const WallTime by = WallOf(world_.now()) + grace;

@@ -45,6 +45,9 @@ class ControlPlane : public Operator {
   }
   void HitSpare(bool stuck) override { kubelets_.HitSpare(stuck); }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
+  void SickNode(Machine& machine, Duration duration) override {
+    kubelets_.SickNode(machine, duration);
+  }
   void Greed(Duration duration) override;
   void Preempt(Duration duration) override { queue_.Preempt(duration); }
   void GoBack(Duration later, Duration most) override;
@@ -95,6 +98,8 @@ class ControlPlane : public Operator {
   Answer CreatePod(const control::StartMachine& create, const core::JobStatus& known);
   Answer CreateSpare(const control::StartSpare& create);
   Answer Delete(const control::StopMachine& deletion);
+  // A machine's current attempt is asked to leave, though the job goes on.
+  void JudgeMove(const control::MachineObservation& pod) const;
   Answer WriteOf(const control::WriteSlice& write);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
   // Of the Workload; nothing: it was refused.

@@ -214,6 +214,7 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
 }
 
 void Invariants::OnCommitGranted(const Machine& zero, const std::string& memory_name) {
+  has_committed_ = true;
   core::Generation generation = zero.coordinator()->generation();
   if (world_.volume().Highest() > generation) {
     Violate("CommitsInLine", "a commit of " + generation.ToString() + " is granted after " +

@@ -54,6 +54,9 @@ void Kubelets::Tick() {
 // Each tick one step of one spare, if any is due: they are no machines, and start and end at once.
 void Kubelets::LookAtSpares() {
   for (const auto& [name, pod] : api_.objects().pods) {
+    if (pod.spare >= 0 && pod.stage != Stage::kUnplaced) place_seen_at_ = world_.now();
+  }
+  for (const auto& [name, pod] : api_.objects().pods) {
     if (pod.spare < 0 || stuck_.contains(pod.uid)) continue;
     if (pod.leave_by) return Remove(name);
     if (pod.over() || (pod.stage == Stage::kUnplaced && !HasRoom())) continue;
@@ -83,6 +86,22 @@ void Kubelets::HitSpare(bool stuck) {
       objects.pods.at(name).all_ended = true;
     });
     return;
+  }
+}
+
+void Kubelets::SickNode(const Machine& machine, Duration duration) {
+  for (const auto& [name, container] : containers_) {
+    const auto pod = api_.objects().pods.find(name);
+    if (container.machine != &machine || pod == api_.objects().pods.end()) continue;
+    sick_.insert(pod->second.uid);
+    const auto set = [this, uid = pod->second.uid, pod_name = name](const std::string& sick) {
+      api_.Apply(Kind::kPods, [uid, pod_name, sick](Objects& objects) {
+        const auto there = objects.pods.find(pod_name);
+        if (there != objects.pods.end() && there->second.uid == uid) there->second.sick = sick;
+      });
+    };
+    set("is cordoned");
+    world_.queue().After(duration, [set] { set(""); });
   }
 }
 

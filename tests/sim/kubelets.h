@@ -45,6 +45,13 @@ class Kubelets {
   void NoRoom(Duration duration);
   bool HasRoom() const;
 
+  // The node of this machine's pod is cordoned for so long. Its next pod gets another.
+  void SickNode(const Machine& machine, Duration duration);
+  // Whether the node of this pod, by UID, ever was.
+  bool WasSick(const std::string& uid) const { return sick_.contains(uid); }
+  // When a spare last had a node.
+  Time place_seen_at() const { return place_seen_at_; }
+
   // Null while there is no container.
   Machine* MachineOf(const std::string& pod) const;
   const core::FailurePolicy& policy_at_birth() const { return policy_; }
@@ -74,6 +81,8 @@ class Kubelets {
   ApiServer& api_;
   std::map<std::string, Container> containers_;  // of every pod that ever was
   std::set<std::string> stuck_;                  // spares, by UID
+  std::set<std::string> sick_;                   // pods whose node was cordoned, by UID
+  Time place_seen_at_ = -hours(1);
   core::FailurePolicy policy_;
   Time room_at_{};
   int given_up_ = 0;  // nodes, since there is no room

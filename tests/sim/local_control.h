@@ -29,6 +29,7 @@ class LocalControl : public Operator {
   void StaleService(Duration) override {}
   void HitSpare(bool) override {}
   void NoRoom(Duration) override {}
+  void SickNode(Machine&, Duration) override {}
   void Greed(Duration) override {}
   void Preempt(Duration) override {}
   void GoBack(Duration, Duration) override {}

@@ -21,6 +21,8 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.max_restarts = shape.max_restarts;
   spec.failure_policy.restart_grace_period = shape.restart_grace;
   spec.failure_policy.max_machine_replacements = 20;
+  spec.failure_policy.node_health =
+      shape.moves_now ? core::NodeHealth::kNow : core::NodeHealth::kAtCheckpoint;
   spec.preflight.enabled = shape.preflight;
   if (shape.elastic) {
     spec.elastic = core::Elastic{

@@ -44,6 +44,8 @@ class Operator {
   // The first spare that there is comes to an end, or is stuck: its node dies, and nobody sees it.
   virtual void HitSpare(bool stuck) = 0;
   virtual void NoRoom(Duration duration) = 0;
+  // The node of this machine is cordoned for so long.
+  virtual void SickNode(Machine& machine, Duration duration) = 0;
   // Another namespace replaces as many machines as it may.
   virtual void Greed(Duration duration) = 0;
   // The job's queue takes its admission back, and has nothing for it for so long.

@@ -23,7 +23,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "set-l",         "operator-down", "operator-pause", "slow-volume", "late-rename",
     "stale-service", "delete-node",   "no-room",        "term-agent",  "stop-guard",
     "greed",         "go-back",       "unalign",        "freeze",      "jump-ahead",
-    "force-delete",  "evict-spare",   "stuck-spare",    "preempt"};
+    "force-delete",  "evict-spare",   "stuck-spare",    "preempt",     "sick-node"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -31,6 +31,7 @@ constexpr uint64_t kFaultStream = 0xfa017;
 constexpr uint64_t kSpareStream = 0x59a2e;
 constexpr uint64_t kDeathStream = 0xdea7;
 constexpr uint64_t kQueueStream = 0x60e0e;
+constexpr uint64_t kSickStream = 0x51c;
 
 bool Has(const std::vector<Fault>& faults, FaultKind kind) {
   return std::any_of(faults.begin(), faults.end(),
@@ -399,7 +400,8 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   // The job outlasts the faults.
   Time last{};
   for (const Fault& fault : faults) {
-    if (!fault.phase) last = std::max(last, fault.at + milliseconds(300));
+    const bool sick = fault.kind == FaultKind::kSickNode;
+    if (!fault.phase) last = std::max(last, fault.at + (sick ? seconds(4) : milliseconds(300)));
   }
   shape.steps = std::max<int64_t>(5, last / shape.step) + random.Below(20);
   shape.commit_every = 1 + random.Below(5);
@@ -410,6 +412,11 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
     if (shape.persists) shape.persist_every = milliseconds(700) * (seed / 18 % 3);
     shape.object_store = shape.persists && seed / 54 % 2 == 1;
     if (shape.object_store) shape.commit_every = std::numeric_limits<int64_t>::max();
+  }
+  if (Has(faults, FaultKind::kSickNode)) {
+    shape.moves_now = seed % 2 == 1;
+    // Of a job that never commits no machine moves at a checkpoint.
+    if (seed % 3 == 0) shape.commit_every = std::numeric_limits<int64_t>::max();
   }
   shape.machine0_decides = seed % 4 == 1;  // likewise
   shape.ports = seed % 5 == 3;
@@ -520,6 +527,22 @@ void DrawQueue(Schedule& schedule) {
   }
 }
 
+// In every eleventh cluster nodes fall sick, and most recover.
+void DrawSickness(Schedule& schedule) {
+  const bool wanted = schedule.Off("MovesNeedAPlace") || schedule.Off("MovesAwaitACommit");
+  if (!schedule.cluster || !(wanted || schedule.seed % 11 == 3)) return;
+  Random random(schedule.seed ^ kSickStream);
+  const uint32_t count = 1 + random.Below(3);
+  for (uint32_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.kind = FaultKind::kSickNode;
+    fault.machine = random.Below(4);
+    fault.at = random.Between(milliseconds(100), seconds(6));
+    fault.duration = random.Between(milliseconds(500), seconds(random.Chance(50) ? 5 : 60));
+    schedule.faults.push_back(fault);
+  }
+}
+
 Schedule DrawFaults(uint64_t seed, const std::string& mutant, bool cluster) {
   Random random(seed ^ kFaultStream);
   Schedule schedule{.seed = seed, .mutant = mutant, .faults = {}, .cluster = cluster};
@@ -564,6 +587,7 @@ Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
   DrawSpares(schedule);
   DrawDeaths(schedule);
   DrawQueue(schedule);
+  DrawSickness(schedule);
   return schedule;
 }
 

@@ -53,8 +53,10 @@ enum class FaultKind : uint8_t {
   kStuckSpare,  // the first spare's node dies for good, and nobody sees it
   // Only schedules of jobs in a queue have this.
   kPreempt,  // what it was admitted to is wanted by others, for a time
+  // Only every eleventh schedule of a cluster has this.
+  kSickNode,  // the machine's node is cordoned, for a time
 };
-inline constexpr int kFaultKindCount = 34;
+inline constexpr int kFaultKindCount = 35;
 inline constexpr int kDrawnFaultKinds = 28;
 const char* ToString(FaultKind kind);
 
@@ -104,6 +106,7 @@ struct Shape {
   bool elastic = false;    // it goes on with any number of machines
   Duration shrink_after{};
   Duration grow_after{};
+  bool moves_now = false;   // nodeHealth: Now; else AtCheckpoint
   bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most

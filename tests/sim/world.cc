@@ -119,7 +119,8 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 void World::Inject(const Fault& fault) {
   if (operator_->over()) return;
   const bool of_cluster = fault.kind == FaultKind::kNoRoom || fault.kind == FaultKind::kGoBack ||
-                          fault.kind == FaultKind::kGreed || fault.kind == FaultKind::kPreempt;
+                          fault.kind == FaultKind::kGreed || fault.kind == FaultKind::kPreempt ||
+                          fault.kind == FaultKind::kSickNode;
   if (of_cluster && !schedule_.cluster) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
@@ -219,6 +220,8 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
       return operator_->Drain(machine, arg);
     case FaultKind::kUnalign:
       return machine.Unalign();
+    case FaultKind::kSickNode:
+      return operator_->SickNode(machine, fault.duration);
     case FaultKind::kTermAgent:
       return machine.Terminate(shape_.grace, false);
     case FaultKind::kDeleteNode:

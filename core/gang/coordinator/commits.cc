@@ -18,6 +18,7 @@ bool Commits::GrantOnDisk(const std::function<bool(Time stamp)>& answered) {
   const size_t granted = std::erase_if(on_disk_, [&](const OnDisk& pending) {
     if (!answered(pending.requested)) return false;
     outbox_.Send(roster_[pending.machine], CommitReply{pending.id, true, ++number_, ""});
+    ++granted_;
     return true;
   });
   return granted > 0;
@@ -39,7 +40,10 @@ std::optional<MemoryPart> Commits::GrantInMemory(Generation generation) {
       problem = "machine " + std::to_string(pending.machine) + ": " + pending.request.problem;
     }
     const uint32_t number = problem.empty() ? ++number_ : 0;
-    if (number != 0) granted = {{generation, number}, 0, name};
+    if (number != 0) {
+      granted = {{generation, number}, 0, name};
+      ++granted_;
+    }
     std::erase_if(in_memory_, [&, &of = name](const InMemory& pending) {
       if (pending.request.name != of) return false;
       Answer(pending, number, problem);

@@ -27,6 +27,8 @@ class Commits {
   void AskOnDisk(uint32_t machine, uint64_t id, Time stamp);
   void AskInMemory(uint32_t machine, CommitRequest request);
   bool empty() const { return on_disk_.empty() && in_memory_.empty(); }
+  // Checkpoints that were granted in all generations.
+  uint64_t granted() const { return granted_; }
 
   // Grants those for which `answered(stamp)` says that every machine has answered since. True: some
   // were granted.
@@ -54,6 +56,7 @@ class Commits {
   std::vector<OnDisk> on_disk_;
   std::vector<InMemory> in_memory_;
   uint32_t number_ = 0;  // of the last that was granted in this generation
+  uint64_t granted_ = 0;
 };
 
 }  // namespace lockstep::core

@@ -174,6 +174,8 @@ class Coordinator {
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
+  // Checkpoints that this coordinator has granted.
+  uint64_t commits() const { return commits_.granted(); }
   const std::optional<Verdict>& verdict() const { return ending_.verdict; }
   const Failure& last_failure() const { return setbacks_.last(); }
   // For whom the others wait.

@@ -334,6 +334,7 @@ void Coordinator::CheckCommits(Time now) {
     return AllAnsweredSince(stamp) || !Holds(Rule::kCommitNeedsFreshAnswers);
   });
   if (!in_memory && !on_disk) return;
+  outbox_.Change();
   if (in_memory) folder_.OnGranted(now, *std::move(in_memory));
   if (on_disk) ReplaceStraggler();
   orders_.restart.OnCommitGranted(now);

@@ -82,7 +82,7 @@ inline constexpr auto kFields<GangStatus> = std::tuple(
     Field{"reason", &GangStatus::reason, Always{}, CutTo{kMaxBodyText}},
     Field{"startsAgain", &GangStatus::starts_again, Always{}, InSeconds{}},
     Field{"generation", &GangStatus::generation, Always{}},
-    Field{"counters", &GangStatus::counters, Whole{}},
+    Field{"counters", &GangStatus::counters, Whole{}}, Field{"commits", &GangStatus::commits},
     Field{"machines", &GangStatus::machines, Always{}, AtMost{kMaxBodyMachines}},
     Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
     Field{"byMachine", &GangStatus::by_machine},

@@ -119,6 +119,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   if (coordinator.starts_again() != kNever) status.starts_again = coordinator.starts_again() - born;
   status.generation = coordinator.generation();
   status.counters = coordinator.counters();
+  status.commits = coordinator.commits();
   size_t reasons = 0;
   for (uint32_t i = 0; i < config.machines; ++i) {
     MachineView view = coordinator.machine(now, i);

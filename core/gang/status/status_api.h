@@ -72,6 +72,7 @@ struct GangStatus {
   Generation generation;
   Counters counters;
   std::vector<MachineStatus> machines;
+  uint64_t commits = 0;                // checkpoints that this coordinator has granted
   std::vector<RankProgress> progress;  // of the first kMaxProgressInStatus ranks
   // of all ranks, if there are more and the client asked for it
   MachineProgress by_machine;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "operator/controller/observe/sick_nodes.h"
 #include "operator/kube/views.h"
 #include "operator/kube/watch/cache.h"
 
@@ -22,6 +23,7 @@ struct Caches {
   kube::Cache<kube::WorkloadView> workloads;
   kube::Cache<kube::FlavorView> flavors;
   kube::Cache<kube::ClaimView> claims;
+  SickNodes sick;  // of `nodes`
 
   // Null unless it is there and belongs to the job of this UID.
   const kube::ServiceView* OwnService(const kube::ObjectName& name, const std::string& uid) const {

@@ -14,6 +14,8 @@
 namespace lockstep::control {
 namespace {
 
+constexpr size_t kMostAvoided = 50;  // by name, in each pod
+
 bool LacksRoom(const MachineObservation& seen) {
   return seen.stage == Stage::kUnplaced && !LackingResource(seen.unplaced_because).empty();
 }
@@ -46,12 +48,18 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
   snapshot.created = record.created;
   snapshot.deleting = record.deleting;
   snapshot.status = record.status;
+  const std::set<std::string> tolerated = ToleratedTaints(record.job.spec.template_);
   for (const kube::PodView* pod : caches.pods.ByJob(key)) {
     if (pod->meta.owner_uid != record.uid) continue;
     const bool on_node = watches_nodes && !pod->node.empty();
     std::vector<MachineObservation>& seen = pod->spare < 0 ? snapshot.machines : snapshot.spares;
     seen.push_back(ObservationOf(
         *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
+    if (on_node) seen.back().sick = caches.sick.WhySick(pod->node, tolerated);
+  }
+  if (watches_nodes) {
+    snapshot.sick_nodes = caches.sick.Schedulable(kMostAvoided);
+    snapshot.well_nodes = caches.sick.well();
   }
   if (watches_nodes && std::ranges::any_of(snapshot.machines, LacksRoom)) {
     snapshot.largest = LargestOf(caches.nodes);

@@ -21,6 +21,7 @@ error_code ReadLabels(ondemand::value value, Extras& extras) {
 
 error_code ReadAnnotations(ondemand::value value, Extras& extras) {
   return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value annotation) {
+    if (Is(key, "lockstep.dev/suspect")) return ReadText(annotation, extras.suspect);
     if (!Is(key, "k8s.io/initial-events-end")) return SUCCESS;
     std::string_view text;
     const error_code error = ReadText(annotation, text);

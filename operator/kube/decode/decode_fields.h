@@ -83,6 +83,7 @@ struct Extras {
   std::string_view attempt;
   std::string_view spare;
   bool initial_events_end = false;  // an annotation of bookmarks
+  std::string_view suspect;         // annotation lockstep.dev/suspect of a node
   std::string_view managed_fields;  // where `"managedFields": [...]` stands in the text
 };
 

@@ -86,21 +86,34 @@ error_code ReadTemplates(ondemand::value value, std::vector<std::string_view>& t
   });
 }
 
+void AddSign(std::string_view name, std::string_view of, char between,
+             std::vector<std::string>& signs) {
+  if (name.empty() || signs.size() >= kMostSigns || name.size() + of.size() > kMaxText) return;
+  signs.push_back(std::string(name).append(1, between).append(of));
+}
+
 error_code ReadTaint(ondemand::value value, NodeView& node) {
-  return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
-    if (!Is(key, "key")) return SUCCESS;
-    std::string_view taint;
-    const error_code error = ReadText(field, taint);
-    if (taint == "node.kubernetes.io/unreachable") node.unreachable = true;
-    if (taint == "node.kubernetes.io/out-of-service") node.out_of_service = true;
-    return error;
-  });
+  std::string_view taint;
+  std::string_view effect;
+  const error_code error =
+      ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+        if (Is(key, "key")) return ReadText(field, taint);
+        return Is(key, "effect") ? ReadText(field, effect) : SUCCESS;
+      });
+  if (taint == "node.kubernetes.io/unreachable") node.unreachable = true;
+  if (taint == "node.kubernetes.io/out-of-service") node.out_of_service = true;
+  AddSign(taint, effect, ':', node.taints);
+  return error;
 }
 
 error_code ReadNodeCondition(ondemand::value value, NodeView& node) {
   Condition condition;
   const error_code error = ReadCondition(value, condition);
-  if (condition.type == "Ready") node.ready = condition.is_true;
+  if (condition.type == "Ready") {
+    node.ready = condition.is_true;
+  } else if (condition.is_true || condition.is_false) {
+    AddSign(condition.type, condition.is_true ? "True" : "False", '=', node.conditions);
+  }
   return error;
 }
 
@@ -260,7 +273,9 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, NodeView
   return ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
     if (Is(key, "metadata")) {
       Extras extras;
-      return ReadMeta(value, node.meta, extras);
+      const error_code error = ReadMeta(value, node.meta, extras);
+      if (extras.suspect.data() != nullptr) node.suspect = Kept(extras.suspect);
+      return error;
     }
     if (Is(key, "spec")) {
       return ReadObject(value, [&](ondemand::raw_json_string name, ondemand::value field) {

@@ -80,6 +80,7 @@ struct MachineObservation {
   std::string address;              // of its agent; "" while it has none
   std::string node;                 // "" while it has none
   NodeState node_state = NodeState::kWell;
+  std::string sick;                     // why its node counts as sick; "": it does not
   std::string unplaced_because;         // the scheduler's message
   bool place_is_its_own = false;        // it would not fit where another machine has left
   bool unprepared = false;              // its volumes or its network are not ready

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/time.h"
@@ -103,6 +104,26 @@ struct SparesState {
   std::set<std::string> refused_by;  // nodes that refused a spare
 };
 
+// node_health.cc
+struct NodeHealthState {
+  // A pod that was asked to leave because its node is sick.
+  struct Move {
+    std::string uid;
+    std::string why;
+    core::Generation generation{};  // that ran then
+    Time asked{};
+  };
+  std::map<uint32_t, Move> moves;  // the last of each machine
+  // The commits of machine 0's attempt that moves wait to see grow, and when the files of the
+  // commit that they waited for are in place.
+  struct Awaited {
+    uint32_t attempt = 0;
+    uint64_t commits = 0;
+    std::optional<Time> due;
+  };
+  std::optional<Awaited> awaited;
+};
+
 // placement.cc
 struct PlacementState {
   int releases = 0;                 // times the gang released its nodes, in a row
@@ -158,6 +179,7 @@ struct PolicyState {
   AddressesState addresses;
   ReplacementState replacement;
   SparesState spares;
+  NodeHealthState node_health;
   PlacementState placement;
   GangState gang;
   StopState stop;

@@ -26,15 +26,18 @@ enum class Rule : uint8_t {
   kLeftBeforeReleased,   // its quota is released when nothing of it runs
   kSilenceIsCharged,     // also for an elastic gang's machine on a live node
   kQuotaAskedForSince,   // what was admitted before a machine gave its share back is not for it
+  kMovesNeedAPlace,      // a machine leaves a sick node only if another node is there for it
+  kMovesAwaitACommit,    // and with nodeHealth AtCheckpoint only after a checkpoint
 };
 constexpr auto NamesOf(Rule) {
-  return std::to_array<const char*>(
-      {"SilenceIsCounted", "VerdictEndsAll", "CountersMerge", "PredecessorsSeenDead",
-       "LongLeaseRecorded", "VoidVerdicts", "GoneMeansDead", "AskedNeedsEvidence",
-       "SparesLeaveAtTheEnd", "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
-       "LeftBeforeReleased", "SilenceIsCharged", "QuotaAskedForSince"});
+  return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
+                                     "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
+                                     "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
+                                     "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
+                                     "LeftBeforeReleased", "SilenceIsCharged", "QuotaAskedForSince",
+                                     "MovesNeedAPlace", "MovesAwaitACommit"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kQuotaAskedForSince) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kMovesAwaitACommit) + 1);
 
 }  // namespace lockstep::control
 

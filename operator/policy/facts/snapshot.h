@@ -121,6 +121,10 @@ struct Snapshot {
   // The most that one node has, by resource; empty where no nodes are read, or all machines have
   // one.
   std::map<std::string, Quantity> largest;
+  // Sick nodes that the scheduler may choose all the same, the first fifty.
+  std::vector<std::string> sick_nodes;
+  // Nodes that are ready, schedulable and not sick; 0 where no nodes are read.
+  size_t well_nodes = 0;
   std::map<std::string, std::string> installer;  // what lockstep-install asks for, by resource
 
   std::vector<MachineObservation> machines;  // of this UID, any attempt

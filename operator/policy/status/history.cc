@@ -28,6 +28,17 @@ void KeepNewest(History& history) {
   if (std::ssize(history) > most) history.erase(history.begin(), history.end() - most);
 }
 
+// Why machines were asked to leave the generation; "": they were not, or by no policy of ours.
+std::string MovesOf(const ReconcileContext& context, core::Generation generation) {
+  std::string reasons;
+  for (const auto& [machine, move] : context.memory().node_health.moves) {
+    if (move.generation != generation) continue;
+    reasons += (reasons.empty() ? "machine " : "; machine ") + std::to_string(machine) +
+               " moved: " + move.why;
+  }
+  return reasons;
+}
+
 void RecordEnd(ReconcileContext& context, const GenerationStatus& ended) {
   RestartRecord& record = RecordOf(context.next.history, ended.generation);
   const bool asked = ended.failure.cause == core::Cause::kNone;
@@ -35,6 +46,9 @@ void RecordEnd(ReconcileContext& context, const GenerationStatus& ended) {
   record.machine = ended.failure.machine;
   record.code = ended.code;
   if (ended.stop_reason == core::StopReason::kRestarted) record.reason = ended.failure.message;
+  if (ended.stop_reason == core::StopReason::kDraining && record.reason.empty()) {
+    record.reason = MovesOf(context, ended.generation);
+  }
   record.detected = WallOf(context, ended.died ? ended.died : ended.stop_sent);
 }
 
@@ -181,6 +195,7 @@ void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause) {
   if (record.detected) return;  // it had ended before
   record.cause = cause;
   record.machine = 0;
+  if (cause == core::Cause::kStopRequested) record.reason = MovesOf(context, generation);
   record.detected = context.now.wall;
 }
 

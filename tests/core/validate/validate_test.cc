@@ -775,14 +775,14 @@ TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
                 Job("  image: i\n  imagePullSecrets: [{name: s}]\n  sharedMemory: 1Gi\n"
                     "  resourcesPerProcess: {gpu: 1, cpu: 1, memory: 1Gi}\n"
                     "  placement: {onePerNode: None}\n  network: {hostnames: false}\n"
-                    "  scheduling: {gang: Coscheduling}\n"
+                    "  scheduling: {gang: Coscheduling}\n  failurePolicy: {nodeHealth: Now}\n"
                     "  checkpoint: {claim: c, path: /c, secret: s}\n"
                     "  ttlSecondsAfterFinished: 0\n  cleanPodPolicy: All\n  priorityClassName: p\n"
                     "  schedulerName: s\n  health: {startTimeout: 1m}\n")),
             "image, imagePullSecrets, resourcesPerProcess.cpu, resourcesPerProcess.memory, "
-            "sharedMemory, placement, scheduling, network, checkpoint.claim, checkpoint.secret, "
-            "health.startTimeout, ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, "
-            "schedulerName");
+            "sharedMemory, placement, scheduling, network, failurePolicy.nodeHealth, "
+            "checkpoint.claim, checkpoint.secret, health.startTimeout, ttlSecondsAfterFinished, "
+            "cleanPodPolicy, priorityClassName, schedulerName");
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ class ControllerTest : public LoopTest {
                                                        .delivery = {},
                                                        .system_namespace = "lockstep-system",
                                                        .claimant = "me",
-                                                       .watches_queues = false});
+                                                       .watches_queues = false,
+                                                       .signs = {}});
     controller_->BeginRound("", kRound);
     controller_->Open("");
   }

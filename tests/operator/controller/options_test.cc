@@ -11,6 +11,7 @@
 namespace lockstep::control {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -48,6 +49,20 @@ TEST(Options, NamespacesAreGivenOneByOneOrWithCommas) {
   const Parsed by_environment = Parse({});
   unsetenv("LOCKSTEP_NAMESPACE");
   EXPECT_THAT(by_environment.options.namespaces, ElementsAre("c", "d"));
+}
+
+TEST(Options, SignsOfSicknessReplaceTheDefaultOnes) {
+  const SicknessSigns defaults = Parse({}).options.signs;
+  EXPECT_TRUE(defaults.cordon);
+  EXPECT_THAT(defaults.taints, Contains("nvidia.com/gpu-error"));
+  const SicknessSigns given =
+      Parse({"--sick-taints=a,b/*", "--sick-conditions", "GpuHealthy=False", "--ignore-cordons"})
+          .options.signs;
+  EXPECT_FALSE(given.cordon);
+  EXPECT_THAT(given.taints, ElementsAre("a", "b/*"));
+  EXPECT_THAT(given.conditions, ElementsAre("GpuHealthy=False"));
+  EXPECT_THAT(Parse({"--sick-conditions=none"}).options.signs.conditions, ElementsAre("none"));
+  EXPECT_EQ(Parse({"--sick-conditions=GpuHealthy"}).exit_code, 2);
 }
 
 TEST(Options, WhatTheInstallerAsksForIsGivenByResource) {

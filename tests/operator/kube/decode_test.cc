@@ -193,16 +193,31 @@ void Read(const Json& json, SliceView& slice) {
   slice.endpoints = print.value();
 }
 
+void AddSign(const std::string& sign, const std::string& name, std::vector<std::string>& signs) {
+  if (!name.empty() && signs.size() < kMostSigns && sign.size() <= (8 << 10) + 1) {
+    signs.push_back(sign);
+  }
+}
+
 void Read(const Json& json, NodeView& node) {
   node.meta = Meta(json);
   node.unschedulable = Flag(At(json, "spec"), "unschedulable");
+  const Json& suspect = At(At(At(json, "metadata"), "annotations"), "lockstep.dev/suspect");
+  if (suspect.is_string()) node.suspect = suspect.get<std::string>();
   for (const Json& taint : Elements(At(json, "spec"), "taints")) {
     const std::string key = Text(taint, "key");
     if (key == "node.kubernetes.io/unreachable") node.unreachable = true;
     if (key == "node.kubernetes.io/out-of-service") node.out_of_service = true;
+    AddSign(key + ":" + Text(taint, "effect"), key, node.taints);
   }
   for (const Json& condition : Elements(At(json, "status"), "conditions")) {
-    if (Text(condition, "type") == "Ready") node.ready = Text(condition, "status") == "True";
+    const std::string type = Text(condition, "type");
+    const std::string value = Text(condition, "status");
+    if (type == "Ready") {
+      node.ready = value == "True";
+    } else if (value == "True" || value == "False") {
+      AddSign(type + "=" + value, type, node.conditions);
+    }
   }
   const Json& allocatable = At(At(json, "status"), "allocatable");
   if (!allocatable.is_object()) return;
@@ -289,6 +304,27 @@ TEST(Decode, APodThatKueueTookForItselfIsSeenToBe) {
     ASSERT_TRUE(pod.ok());
     EXPECT_EQ(pod->taken, std::string(gate).ends_with("/admission"));
   }
+}
+
+TEST(Decode, ANodeShowsItsSignsOfSickness) {
+  Decoder decoder;
+  const Json object = {
+      {"metadata", {{"name", "a"}, {"annotations", {{"lockstep.dev/suspect", "ECC errors"}}}}},
+      {"spec",
+       {{"unschedulable", true},
+        {"taints", {{{"key", "nvidia.com/gpu-error"}, {"effect", "NoSchedule"}}}}}},
+      {"status",
+       {{"conditions",
+         {{{"type", "Ready"}, {"status", "True"}},
+          {{"type", "KernelDeadlock"}, {"status", "True"}},
+          {{"type", "GpuHealthy"}, {"status", "Unknown"}}}}}}};
+  const auto node = decoder.Object<NodeView>(object.dump());
+  ASSERT_TRUE(node.ok());
+  EXPECT_TRUE(node->ready);
+  EXPECT_TRUE(node->unschedulable);
+  EXPECT_EQ(node->suspect, "ECC errors");
+  EXPECT_EQ(node->taints, std::vector<std::string>{"nvidia.com/gpu-error:NoSchedule"});
+  EXPECT_EQ(node->conditions, std::vector<std::string>{"KernelDeadlock=True"});
 }
 
 TEST(Decode, AClaimSaysWhoseTheNamespaceIsAndForHowLong) {

@@ -181,6 +181,8 @@ def _failure_policy():
                                      "lost.", "2s", "10m"),
         "stragglers": choice("What follows if a machine delays the others: Report it, or Replace "
                              "it at the next checkpoint."),
+        "nodeHealth": choice("What follows if a machine's node is sick: Ignore that, or move the "
+                             "machine to another node AtCheckpoint, after the next one, or Now."),
         "rules": listing("The first rule that matches a failure decides. If none matches, the "
                          "defaults in docs/reference/trainingjob.md apply.", matcher),
     }, filled=True)

@@ -25,8 +25,8 @@ def _attempts(description):
 
 def _conditions():
     return listing("Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, "
-                   "PreflightPassed, HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, "
-                   "Complete, Failed and NameConflict, as far as they apply.", struct("", {
+                   "PreflightPassed, HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, "
+                   "Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether the condition holds."),
                        "reason": _words("The reason in one word.", 1024),
@@ -66,7 +66,7 @@ def _history():
                                             "next generation to the furthest of this one.", 0,
                                             None),
                        "reason": _words("Who asked for its end and why, if it was restarted on "
-                                        "request."),
+                                        "request. Or the sick nodes that machines left."),
                        "code": _words("Digest of the code that it ran. Absent: not synced."),
                    }), most=10)
 

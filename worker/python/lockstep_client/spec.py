@@ -414,6 +414,12 @@ class FailurePolicy(Record):
     """What follows if a machine delays the others: Report it, or Replace it at the next checkpoint.
     Default: Report."""
 
+    node_health: Optional[Literal["Ignore", "AtCheckpoint", "Now"]] = field(
+        default=None, metadata=of("nodeHealth")
+    )
+    """What follows if a machine's node is sick: Ignore that, or move the machine to another node
+    AtCheckpoint, after the next one, or Now. Default: AtCheckpoint."""
+
     rules: Optional[List[FailureRule]] = field(default=None, metadata=of("rules"))
     """The first rule that matches a failure decides. If none matches, the defaults in
     docs/reference/trainingjob.md apply."""

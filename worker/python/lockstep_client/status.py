@@ -43,8 +43,8 @@ __all__ = [
 @dataclass(repr=False)
 class Condition(Record):
     """Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, PreflightPassed,
-    HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, Complete, Failed and NameConflict,
-    as far as they apply."""
+    HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete, Failed and
+    NameConflict, as far as they apply."""
 
     _checked: ClassVar[bool] = False
 
@@ -308,7 +308,8 @@ class PastGeneration(Record):
     one."""
 
     reason: Optional[str] = field(default=None, metadata=of("reason"))
-    """Who asked for its end and why, if it was restarted on request."""
+    """Who asked for its end and why, if it was restarted on request. Or the sick nodes that
+    machines left."""
 
     code: Optional[str] = field(default=None, metadata=of("code"))
     """Digest of the code that it ran. Absent: not synced."""
@@ -667,8 +668,8 @@ class Status(Record):
 
     conditions: Optional[List[Condition]] = field(default=None, metadata=of("conditions"))
     """Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, PreflightPassed,
-    HangSuspected, Straggler, RanksNeverMet, Shrunk, Suspended, Complete, Failed and NameConflict,
-    as far as they apply."""
+    HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete, Failed and
+    NameConflict, as far as they apply."""
 
     epoch: Optional[int] = field(default=None, metadata=of("epoch"))
     """Raised before pods are made. The attempt of a pod is the epoch in which it was made."""

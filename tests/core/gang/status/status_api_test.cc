@@ -156,7 +156,8 @@ TEST(DesiredStateTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
       ToJson(desired),
       R"({"jobUID":"5a1c","epoch":3,"observedGeneration":0,"failurePolicy":{"maxRestarts":3,)"
       R"("maxMachineReplacements":10,"resetAfter":"1h","restartGracePeriod":"0s",)"
-      R"("machineLostAfter":"15s","stragglers":"Report","rules":[{"exitCodes":[],"signals":[7],)"
+      R"("machineLostAfter":"15s","stragglers":"Report","nodeHealth":"AtCheckpoint",)"
+      R"("rules":[{"exitCodes":[],"signals":[7],)"
       R"("stderr":"","action":"ReplaceMachine"}]},"machineFailures":{"generations":0,"processFailures":0,)"
       R"("processFailuresBase":0,"outOfMemory":0,"outOfMemoryBase":0,"replacements":0,)"
       R"("replacementsBase":0,"leasesExpired":0,"stops":0,"alone":0},"stop":null,"terminated":[],)"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/model/names.h"
+#include "tests/operator/policy/make_job.h"
 
 namespace lockstep::control {
 namespace {
@@ -67,6 +68,28 @@ TEST_F(SnapshotBuilderTest, SparesStandBesideTheMachinesAndAreNotAsked) {
   ASSERT_EQ(snapshot.spares.size(), 1U);
   EXPECT_EQ(snapshot.spares[0].spare, 0);
   EXPECT_EQ(PeersOf(record_, snapshot).members.size(), 1U);
+}
+
+TEST_F(SnapshotBuilderTest, MachinesOnASickNodeSayWhyUnlessTheJobToleratesTheTaint) {
+  PutPod(0, "uid", "a");
+  PutPod(1, "uid", "b");
+  for (const char* name : {"a", "b", "c"}) {
+    kube::NodeView node;
+    node.meta.name = name;
+    node.ready = true;
+    if (node.meta.name == "b") node.taints = {"nvidia.com/gpu-error:PreferNoSchedule"};
+    caches_.sick.OnNode(name, &node);
+    Put(&caches_.nodes, node);
+  }
+  const Snapshot snapshot = Take();
+  EXPECT_EQ(snapshot.machines[0].sick, "");
+  EXPECT_EQ(snapshot.machines[1].sick, "has taint nvidia.com/gpu-error");
+  EXPECT_EQ(snapshot.sick_nodes, std::vector<std::string>{"b"});
+  EXPECT_EQ(snapshot.well_nodes, 2U);
+  EXPECT_EQ(Take(false).machines[1].sick, "");
+  record_.job.spec.template_ =
+      MakeJob::Yaml("spec: {tolerations: [{key: nvidia.com/gpu-error, operator: Exists}]}");
+  EXPECT_EQ(Take().machines[1].sick, "");
 }
 
 TEST_F(SnapshotBuilderTest, OnlyPodsAndServicesOfThisUidAreTheJobs) {
