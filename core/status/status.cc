@@ -105,6 +105,12 @@ void Shorten(JobStatus& status) {
     Shorten(status.restart->requested_by);
     for (auto* time : {&status.restart->asked, &status.restart->done}) Floor(*time);
   }
+  KeepFirst(status.suspect_nodes, kMaxSuspectNodes);
+  for (SuspectNode& suspect : status.suspect_nodes) {
+    Shorten(suspect.node);
+    Shorten(suspect.message);
+    Floor(suspect.last);
+  }
   if (status.code) {
     Shorten(status.code->by);
     Floor(status.code->since);

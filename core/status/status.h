@@ -233,6 +233,17 @@ struct CodeStatus {
   friend bool operator==(const CodeStatus&, const CodeStatus&) = default;
 };
 
+// A node that a gang had trouble with, and what was seen there.
+struct SuspectNode {
+  std::string node{};
+  std::string evidence{};  // Lost, Failed, Straggler or Slow
+  int32_t count = 0;       // how often
+  std::optional<WallTime> last{};
+  std::string message{};  // of the last time
+
+  friend bool operator==(const SuspectNode&, const SuspectNode&) = default;
+};
+
 struct Timings {
   std::optional<WallTime> created{};
   std::optional<WallTime> scheduled{};
@@ -280,8 +291,9 @@ struct JobStatus {
   std::optional<ElasticStatus> elastic;  // absent where all machines take part
   // Named before it is made, and until it is seen to be gone.
   std::optional<PodGroupStatus> pod_group;
-  std::optional<RestartStatus> restart;  // absent until one was asked for
-  std::optional<CodeStatus> code;        // absent where no code was synced
+  std::optional<RestartStatus> restart;    // absent until one was asked for
+  std::optional<CodeStatus> code;          // absent where no code was synced
+  std::vector<SuspectNode> suspect_nodes;  // worst first
   Timings timings;
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
@@ -294,6 +306,7 @@ inline constexpr size_t kMaxMachineStatuses = 100;
 inline constexpr size_t kMaxStatusHistory = 10;
 inline constexpr size_t kMaxConditions = 16;
 inline constexpr size_t kMaxMetrics = 16;
+inline constexpr size_t kMaxSuspectNodes = 20;
 
 // The last steps of the writer. Shorten orders machine_statuses and keeps the worst, keeps the
 // newest history, cuts strings between two characters (stderr keeps its end), replaces bytes that

@@ -110,6 +110,13 @@ inline constexpr auto kFields<CodeStatus> =
                Field{"since", &CodeStatus::since}, Field{"generation", &CodeStatus::generation});
 
 template <>
+inline constexpr auto kFields<SuspectNode> =
+    std::tuple(Field{"node", &SuspectNode::node, Always{}},
+               Field{"evidence", &SuspectNode::evidence, Always{}},
+               Field{"count", &SuspectNode::count, Always{}}, Field{"last", &SuspectNode::last},
+               Field{"message", &SuspectNode::message});
+
+template <>
 inline constexpr auto kFields<Timings> =
     std::tuple(Field{"created", &Timings::created}, Field{"scheduled", &Timings::scheduled},
                Field{"started", &Timings::started}, Field{"firstStep", &Timings::first_step},
@@ -155,7 +162,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
     Field{"queue", &JobStatus::queue}, Field{"elastic", &JobStatus::elastic},
     Field{"podGroup", &JobStatus::pod_group}, Field{"restart", &JobStatus::restart},
-    Field{"code", &JobStatus::code}, Field{"timings", &JobStatus::timings});
+    Field{"code", &JobStatus::code}, Field{"suspectNodes", &JobStatus::suspect_nodes},
+    Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

@@ -52,6 +52,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                        prometheus::Registry* metrics, ControllerOptions options)
     : loop_(loop),
       client_(client),
+      events_(events),
       options_(std::move(options)),
       executor_(loop, client, events),
       refresher_(loop, client, &caches_, &budget_),
@@ -488,12 +489,27 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
         queue_.Park(key, Watched::kTrainingJobs, result.job_version, now);
       }
       Wake(key.name_space, key.name, Priority::kNormal);
+      ReportNodes(key, record->status, *written);
       jobs_.OnWritten(record, *written, result.job_version, WallNow());
     }
   }
   queue_.Done(key, now, result.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
   if (stopped_) return;
   ProcessQueue();
+}
+
+// An event at each node of which the gang has seen something.
+void Controller::ReportNodes(const JobKey& key, const core::JobStatus& before,
+                             const core::JobStatus& after) {
+  if (!options_.namespaces.empty()) return;  // that needs rights outside of them
+  for (const core::SuspectNode& each : NewEvidence(before, after)) {
+    const kube::NodeView* node = caches_.nodes.Find({"", each.node});
+    if (node == nullptr) continue;
+    const kube::ObjectRef regarding{"v1", "Node", "", each.node, node->meta.uid};
+    const std::string reason = "Lockstep" + each.evidence;
+    events_->Record(regarding, kube::EventType::kWarning, reason, reason,
+                    "TrainingJob " + key.name_space + "/" + key.name + ": " + each.message);
+  }
 }
 
 // No trouble stays untold: the log names it when it comes again, and the job's reason when it is a

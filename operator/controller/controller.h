@@ -128,12 +128,14 @@ class Controller final : private gang::GangLink::Owner {
   void OnUnread(const JobKey& key, const Error& why);
   static void OnTrouble(const JobKey& key, const WriteResult& result, JobRecord* record);
   Snapshot TakeSnapshot(const JobRecord& record);
+  void ReportNodes(const JobKey& key, const core::JobStatus& before, const core::JobStatus& after);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const WriteResult& result);
 
   EventLoop* loop_;
   kube::Client* client_;
+  kube::EventRecorder* events_;
   ControllerOptions options_;
   Caches caches_;
   JobBudget budget_;

@@ -255,6 +255,15 @@ void CountReplacement(core::JobStatus& status, uint32_t index) {
   listed.push_back(std::move(machine));
 }
 
+// What a loss shows of the node.
+void Suspect(ReconcileContext& context, const Loss& loss) {
+  const MachineObservation* last = loss.machine->last_seen;
+  if (last == nullptr) return;
+  const bool lost = loss.kind == EndKind::kLost || loss.kind == EndKind::kSilent;
+  if (lost) NoteSuspect(context, last->node, kLostThere, loss.what);
+  if (loss.kind == EndKind::kSlow) NoteSuspect(context, last->node, kSlowThere, loss.what);
+}
+
 // A coordinator that lived on while status went back refuses attempts below those it knows.
 uint32_t AboveWhatAgentsKnow(const ReconcileContext& context, const Loss& loss) {
   const core::GangStatus* gang = Coordinator(context);
@@ -345,6 +354,7 @@ bool Replace(ReconcileContext& context) {
       context.StateOf<&PolicyState::replacement>().refused_by.insert(last->node);
     }
     CountReplacement(next, loss.machine->index);
+    Suspect(context, loss);
     if (loss.machine->index == 0) {
       RecordLastReport(context);
       RecordLossOfMachine0(context, CauseOf(loss));

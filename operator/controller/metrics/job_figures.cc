@@ -1,5 +1,7 @@
 #include "operator/controller/metrics/job_figures.h"
 
+#include <utility>
+
 #include "base/text/enum_names.h"
 #include "core/failure/failure.h"
 #include "operator/controller/metrics/histograms.h"
@@ -24,6 +26,10 @@ JobFigures::JobFigures(prometheus::Registry* registry)
                  .Help("Unproductive time of jobs' machines, by the cause that lost it; counted "
                        "when its generation has ended")
                  .Register(*registry)),
+      evidence_(&prometheus::BuildCounter()
+                     .Name("lockstep_operator_node_evidence_total")
+                     .Help("What gangs saw of a node: Lost, Failed, Straggler or Slow")
+                     .Register(*registry)),
       spares_(&prometheus::BuildGauge()
                    .Name("lockstep_operator_spares")
                    .Help("Spare machines that are ready, of all TrainingJobs")
@@ -82,6 +88,21 @@ void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus&
   count(before.restarts.infrastructure, after.restarts.infrastructure, CauseClass::kInfrastructure);
   count(before.restarts.stopped, after.restarts.stopped, CauseClass::kStopped);
   CountLosses(before, after);
+  for (const core::SuspectNode& each : NewEvidence(before, after)) {
+    evidence_->Add({{"node", each.node}, {"evidence", each.evidence}}).Increment(each.count);
+  }
+}
+
+std::vector<core::SuspectNode> NewEvidence(const core::JobStatus& before,
+                                           const core::JobStatus& after) {
+  std::vector<core::SuspectNode> grown;
+  for (core::SuspectNode each : after.suspect_nodes) {
+    for (const core::SuspectNode& known : before.suspect_nodes) {
+      if (known.node == each.node && known.evidence == each.evidence) each.count -= known.count;
+    }
+    if (each.count > 0) grown.push_back(std::move(each));
+  }
+  return grown;
 }
 
 }  // namespace lockstep::control

@@ -9,12 +9,17 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/time.h"
 #include "core/status/status.h"
 #include "operator/controller/jobs/job_record.h"
 
 namespace lockstep::control {
+
+// The suspect nodes of which `after` has seen more, with how often since `before`.
+std::vector<core::SuspectNode> NewEvidence(const core::JobStatus& before,
+                                           const core::JobStatus& after);
 
 class JobFigures {
  public:
@@ -35,6 +40,7 @@ class JobFigures {
   prometheus::Family<prometheus::Counter>* restarts_;
   prometheus::Family<prometheus::Counter>* lost_;
   std::map<core::JobState, prometheus::Gauge*> jobs_;
+  prometheus::Family<prometheus::Counter>* evidence_;
   prometheus::Gauge* spares_;
 };
 

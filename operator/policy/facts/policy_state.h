@@ -167,6 +167,15 @@ struct StallState {
   bool said_unwatched = false;
 };
 
+// suspects.cc
+struct SuspectsState {
+  struct Failures {
+    int count = 0;
+    core::Generation last{};  // the last generation that one ended
+  };
+  std::map<std::string, Failures> failures;  // of ranks, by node
+};
+
 // history.cc
 struct HistoryState {
   std::map<core::Generation, int64_t> furthest;  // the last step of generations
@@ -187,6 +196,7 @@ struct PolicyState {
   FinishState finish;
   ObserveState observe;
   StallState stall;
+  SuspectsState suspects;
   HistoryState history;
 };
 

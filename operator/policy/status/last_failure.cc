@@ -1,5 +1,7 @@
 #include "operator/policy/status/last_failure.h"
 
+#include "operator/policy/status/status_policies.h"
+
 namespace lockstep::control {
 
 void RecordFailure(ReconcileContext& context, const core::Failure& failure,
@@ -13,6 +15,7 @@ void RecordFailure(ReconcileContext& context, const core::Failure& failure,
   context.AddEvent(true, alone ? std::string(kRankRestarted) : core::ToString(failure.cause),
                    failure.message);
   last = FailureRecord(context, failure, generation);
+  NoteFailureOn(context, *last);
 }
 
 }  // namespace lockstep::control

@@ -24,6 +24,16 @@ void ObserveStall(ReconcileContext& context);
 // checkpoint, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
 
+// suspects.cc: status.suspectNodes.
+inline constexpr const char* kLostThere = "Lost";            // a machine was lost
+inline constexpr const char* kFailedThere = "Failed";        // ranks failed, again and again
+inline constexpr const char* kStragglerThere = "Straggler";  // the others waited for it
+inline constexpr const char* kSlowThere = "Slow";            // preflight found it slow
+void NoteSuspect(ReconcileContext& context, const std::string& node, const char* evidence,
+                 const std::string& message);
+// A failure of ranks, which is evidence from the second on that node.
+void NoteFailureOn(ReconcileContext& context, const core::LastFailure& last);
+
 // world.cc: condition RanksNeverMet. A warning stays once it was given, because a later agent may
 // not have seen its cause.
 void DoubtWorld(ReconcileContext& context, const std::string& doubt);

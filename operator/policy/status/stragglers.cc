@@ -48,6 +48,9 @@ void ObserveStraggler(ReconcileContext& context) {
     message += "; it is replaced at the next checkpoint";
   }
   context.AddEvent(true, "Straggler", message);
+  if (machine.seen != nullptr) {
+    NoteSuspect(context, machine.seen->node, kStragglerThere, message);
+  }
   SetCondition(context, "Straggler", true, "OneIsLast", std::move(message));
 }
 

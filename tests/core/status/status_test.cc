@@ -139,6 +139,11 @@ JobStatus Whole() {
                            .by = "alice",
                            .since = WallTime(hours(1)),
                            .generation = {1, 2}};
+  status.suspect_nodes = {{.node = "node-a",
+                           .evidence = "Lost",
+                           .count = 2,
+                           .last = WallTime(hours(1)),
+                           .message = "its agent was killed"}};
   status.timings = {.created = At(0),
                     .scheduled = At(1'000),
                     .started = At(1'001),
@@ -228,6 +233,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("attempt":1,"asked":"1970-01-01T01:00:00Z","done":"1970-01-01T02:00:00Z"},)"
       R"("code":{"digest":"5f1e","files":2,"by":"alice","since":"1970-01-01T01:00:00Z",)"
       R"("generation":"1-2"},)"
+      R"("suspectNodes":[{"node":"node-a","evidence":"Lost","count":2,)"
+      R"("last":"1970-01-01T01:00:00Z","message":"its agent was killed"}],)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
       R"("started":"1970-01-01T00:00:01.001000Z","firstStep":"1970-01-01T00:00:01.002000Z",)"
       R"("finished":"1970-01-01T00:00:09Z"}})");

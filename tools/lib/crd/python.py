@@ -41,6 +41,7 @@ CLASSES = {
     "status.progress.metrics[]": "Metric",
     "status.restart": "LastRestart",
     "status.code": "SyncedCode",
+    "status.suspectNodes[]": "SuspectNode",
     "status.elastic.silent[]": "SilentAttempt",
 }
 METADATA = [

@@ -277,6 +277,16 @@ def _status():
             "since": time("When it was put there."),
             "generation": _words("The first generation that runs it. Absent: the next one."),
         }),
+        "suspectNodes": listing("Nodes that the gang had trouble with. The worst is first.",
+                                struct("", {
+            "node": _words("Name of the node."),
+            "evidence": _words("Lost: a machine was lost there. Failed: ranks failed there, at "
+                               "least twice. Straggler: the others waited for it. Slow: preflight "
+                               "found it slow."),
+            "count": _count("How often."),
+            "last": time("When it was seen last."),
+            "message": _words("What was seen last."),
+        }), most=20),
         "podGroup": struct("The PodGroup by which a scheduler places the pods together.", {
             "name": _words("Name of the PodGroup."),
             "gang": choice("Kind of the PodGroup, as in spec.scheduling.gang."),

@@ -26,7 +26,7 @@ def fleet():
         "All TrainingJobs, and the operator that manages them.",
         [query_variable("namespace", "Namespace", "label_values(lockstep_gang_phase, namespace)",
                         all_value=True)],
-        [_now(), _jobs(), _start(), _restarts(), _goodput(), _operator()])
+        [_now(), _jobs(), _start(), _restarts(), _nodes(), _goodput(), _operator()])
 
 
 def _now():
@@ -116,6 +116,25 @@ def _restarts():
         restarts(WHERE),
         recovery_quantiles(WHERE),
         recovery_over_time(WHERE),
+    ])
+
+
+def _nodes():
+    # A counter begins with its first count, of which increase() shows nothing.
+    seen = f"max_over_time(lockstep_operator_node_evidence_total[{RANGE}])"
+    by_node = f"sum by (node) ({seen})"
+    return Row("Nodes", [
+        bar_gauge("Nodes with the most trouble",
+                  "Share of all trouble that gangs had with nodes, of the ten worst: lost "
+                  "machines, repeated failures, stragglers and slow machines, since their operator "
+                  "started.", "percentunit",
+                  Query(f"topk(10, {by_node}) / scalar(sum({seen}))", "{{node}}", instant=True),
+                  max=1, width=12),
+        timeseries("Trouble with nodes",
+                   "What gangs saw of nodes, by evidence as in status.suspectNodes, since their "
+                   "operator started.", "short",
+                   Query("sum by (evidence) (lockstep_operator_node_evidence_total)",
+                         "{{evidence}}"), width=12, decimals=0),
     ])
 
 

@@ -44,7 +44,7 @@ IN_STATUS = {
     "elastic.withoutQuota": "../guides/queues.md#elastic-size-and-quota",
     "elastic.silent": "trainingjob.md#elastic-size", "epoch": "../internals/architecture.md",
     "state": "events.md#states", "restart": "trainingjob.md#restart-on-request",
-    "code": "../guides/sync.md",
+    "code": "../guides/sync.md", "suspectNodes": "#suspectnodes",
 }
 BETWEEN = re.compile(r"^must (?:be (0s) \(off\) or )?lie between (\S+) and (\S+)$")
 AT_MOST = re.compile(r"^must be at most (\d\S*)$")

@@ -34,6 +34,7 @@ __all__ = [
     "SilentAttempt",
     "SlowMachine",
     "Status",
+    "SuspectNode",
     "SyncedCode",
     "Timings",
     "Verdict",
@@ -601,6 +602,29 @@ class SyncedCode(Record):
 
 
 @dataclass(repr=False)
+class SuspectNode(Record):
+    """Nodes that the gang had trouble with. The worst is first."""
+
+    _checked: ClassVar[bool] = False
+
+    node: Optional[str] = field(default=None, metadata=of("node"))
+    """Name of the node."""
+
+    evidence: Optional[str] = field(default=None, metadata=of("evidence"))
+    """Lost: a machine was lost there. Failed: ranks failed there, at least twice. Straggler: the
+    others waited for it. Slow: preflight found it slow."""
+
+    count: Optional[int] = field(default=None, metadata=of("count"))
+    """How often."""
+
+    last: Optional[str] = field(default=None, metadata=of("last"))
+    """When it was seen last."""
+
+    message: Optional[str] = field(default=None, metadata=of("message"))
+    """What was seen last."""
+
+
+@dataclass(repr=False)
 class PodGroup(Record):
     """The PodGroup by which a scheduler places the pods together."""
 
@@ -744,6 +768,9 @@ class Status(Record):
 
     code: Optional[SyncedCode] = field(default=None, metadata=of("code"))
     """The code in the ranks' folder."""
+
+    suspect_nodes: Optional[List[SuspectNode]] = field(default=None, metadata=of("suspectNodes"))
+    """Nodes that the gang had trouble with. The worst is first."""
 
     pod_group: Optional[PodGroup] = field(default=None, metadata=of("podGroup"))
     """The PodGroup by which a scheduler places the pods together."""

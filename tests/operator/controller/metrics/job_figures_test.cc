@@ -68,6 +68,17 @@ TEST_F(JobFiguresTest, LossesCountOnceTheyAreSettled) {
   EXPECT_TRUE(Shows(R"(lockstep_operator_lost_machine_seconds_total{to="Redone"} 2.5)"));
 }
 
+TEST_F(JobFiguresTest, EvidenceOfNodesCountsByWhatTheStatusGrewBy) {
+  after_.suspect_nodes = {{.node = "a", .evidence = "Lost", .count = 2, .message = "lost"}};
+  figures_.OnWritten(before_, after_, seconds(1));
+  before_ = after_;
+  after_.suspect_nodes[0].count = 3;
+  figures_.OnWritten(before_, after_, seconds(1));
+  figures_.OnWritten(after_, after_, seconds(1));
+  EXPECT_TRUE(Shows(R"(lockstep_operator_node_evidence_total{evidence="Lost",node="a"} 3)") ||
+              Shows(R"(lockstep_operator_node_evidence_total{node="a",evidence="Lost"} 3)"));
+}
+
 TEST_F(JobFiguresTest, TheWayToPodsAndToRunningIsMeasuredOnce) {
   after_.created_epoch = 1;
   figures_.OnWritten(before_, after_, seconds(2));

@@ -159,3 +159,21 @@ def test_ignored_sickness_moves_nothing(jobs, tmp_path):
         assert condition(jobs.status("gpt")) == {}
     finally:
         jobs.kubectl("uncordon", node)
+
+
+def test_lost_machine_makes_its_node_suspect_in_status_and_in_an_event_of_the_node(jobs, tmp_path):
+    train(jobs, tmp_path, every=10, maxMachineReplacements=3)
+    node = node_of(jobs, 1)
+    jobs.kubelet.process("gpt-1").kill()
+    status = jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running", "the replacement")
+    [suspect] = status["suspectNodes"]
+    assert (suspect["node"], suspect["evidence"], suspect["count"]) == (node, "Lost", 1)
+    assert node in suspect["message"] and suspect["last"]
+
+    def told():
+        found = json.loads(jobs.kubectl("get", "events", "-n", "default", "-o", "json"))["items"]
+        return [each for each in found if each["involvedObject"]["kind"] == "Node"
+                and each["involvedObject"]["name"] == node and each["reason"] == "LockstepLost"]
+
+    [event] = wait_until(told, "an event of the node", 60)
+    assert f"TrainingJob {jobs.namespace}/gpt" in event["message"]
