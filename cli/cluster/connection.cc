@@ -124,7 +124,11 @@ int Fail(const Error& error) {
 Result<std::unique_ptr<Connection>> Connection::Open(const ClusterAddress& where) {
   Result<kube::ClientConfig> config = FindCluster(where);
   if (!config.ok()) return config.error();
-  std::unique_ptr<Connection> made(new Connection(std::move(*config)));
+  return Open(std::move(*config));
+}
+
+Result<std::unique_ptr<Connection>> Connection::Open(kube::ClientConfig config) {
+  std::unique_ptr<Connection> made(new Connection(std::move(config)));
   Result<std::unique_ptr<kube::Transport>> transport = made->OpenTransport();
   if (!transport.ok()) return transport.error();
   made->client_ = std::make_unique<kube::Client>(std::move(*transport), MakeClientOptions());

@@ -32,6 +32,7 @@ int Fail(const Error& error);
 class Connection {
  public:
   static Result<std::unique_ptr<Connection>> Open(const ClusterAddress& where);
+  static Result<std::unique_ptr<Connection>> Open(kube::ClientConfig config);
 
   const std::string& name_space() const { return config_.default_namespace; }
   const std::string& server() const { return config_.server; }

@@ -3,9 +3,11 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/loop/event_loop.h"
+#include "base/text/ascii.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/say.h"
@@ -24,6 +26,8 @@ struct UiOptions {
   std::string what;  // a report, or a job on a cluster
   uint16_t port = 0;
   std::string html;
+  std::string serve;
+  std::vector<std::string> hosts;
 };
 
 bool NamesCluster(const ClusterAddress& where) {
@@ -119,6 +123,20 @@ void AddUi(CLI::App& app, Invocation* invocation) {
                    "Write the page of a report to this file, which opens without a server")
       ->type_name("FILE")
       ->excludes(port);
+  CLI::Option* serve =
+      command
+          ->add_option("--serve", options->serve,
+                       "Serve the page to many people on this address, such as 0.0.0.0:8080; each "
+                       "logs in with a token of the cluster")
+          ->type_name("ADDRESS:PORT")
+          ->excludes(port);
+  CLI::Option* host =
+      command
+          ->add_option("--host", options->hosts,
+                       "A name by which browsers reach that server; more names: again")
+          ->type_name("NAME")
+          ->needs(serve);
+  serve->needs(host);
   const std::shared_ptr<ClusterAddress> where = AddClusterAddress(command);
   command->footer(
       "Examples:\n"
@@ -126,6 +144,7 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       "  lockstep ui run.json --html run.html\n"
       "  kubectl lockstep ui gpt -n team-a\n"
       "  kubectl lockstep ui                        all jobs that you may list\n"
+      "  kubectl lockstep ui --serve 0.0.0.0:8080 --host lockstep.example.com\n"
       "\n"
       "`lockstep run --ui` shows a run while it lasts.\n"
       "Exit codes: 0 shown; 1 the page or file cannot be written or served, or the cluster cannot\n"
@@ -135,9 +154,12 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       invocation->exit_code = Ui(*options);
     } else if (!options->html.empty()) {
       invocation->exit_code = Fail(Error::Invalid("--html needs a report, not a job's name"));
+    } else if (!options->serve.empty() && !options->what.empty()) {
+      invocation->exit_code = Fail(Error::Invalid("--serve shows all jobs: leave NAME out"));
     } else {
-      invocation->exit_code =
-          invocation->on_cluster({*where, UiCommand{options->what, options->port}});
+      for (std::string& name : options->hosts) name = ToLower(name);
+      invocation->exit_code = invocation->on_cluster(
+          {*where, UiCommand{options->what, options->port, options->serve, options->hosts}});
     }
   });
 }

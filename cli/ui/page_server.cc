@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kTokenBytes = 24;
 constexpr size_t kMostOfName = 32;  // letters that a page chooses for itself
 constexpr size_t kMostOfJob = 512;  // NAMESPACE/NAME
+constexpr size_t kMostOfToken = size_t{32} << 10;
+constexpr const char* kNoSuchJob = "this page shows no such job";
+constexpr const char* kOthersMayNotAsk = "a page of another origin may not ask";
 constexpr size_t kCompressFrom = size_t{1} << 20;
 constexpr size_t kMostOfAnswer = Connection::kMaxQueued - (size_t{64} << 10);
 
@@ -63,8 +66,11 @@ HttpResponse JsonAnswer(int status, std::string body) {
           .headers = SafeHeaders()};
 }
 
-HttpResponse Refuse(int status, std::string_view why) {
-  HttpResponse response = JsonAnswer(status, DumpJson(OrderedJson{{"error", std::string(why)}}));
+// `login`: the page may ask for another token.
+HttpResponse Refuse(int status, std::string_view why, bool login = false) {
+  OrderedJson body = {{"error", std::string(why)}};
+  if (login) body["login"] = true;
+  HttpResponse response = JsonAnswer(status, DumpJson(body));
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status == 405) response.headers.emplace_back("Allow", "GET, HEAD");
   return response;
@@ -95,6 +101,24 @@ void Send(HttpResponder respond, bool gzip, Result<std::string> json) {
   respond.Send(std::move(response));
 }
 
+// As RFC 6750 spells a token; "": there is none.
+std::string TokenOf(const HttpRequest& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string* given = request.Header("authorization");
+  if (given == nullptr || !given->starts_with(kScheme)) return "";
+  std::string token = given->substr(kScheme.size());
+  const bool plain = std::ranges::all_of(token, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-._~+/=").find(c) != std::string_view::npos;
+  });
+  return plain && token.size() <= kMostOfToken ? token : "";
+}
+
+std::string Parameter(const HttpRequest& request, std::string_view name) {
+  const std::string* text = request.Query(name);
+  return text == nullptr ? "" : *text;
+}
+
 // Absent as not given; an error for what is no number.
 template <typename Number>
 Result<std::optional<Number>> NumberOf(const HttpRequest& request, std::string_view name) {
@@ -117,18 +141,22 @@ std::string_view NameOf(std::string_view host) {
 
 }  // namespace
 
-Refusal RefusalOf(const HttpRequest& request) {
-  size_t hosts = 0;
-  for (const auto& [name, value] : request.headers) hosts += name == "host" ? 1 : 0;
+Refusal RefusalOf(const HttpRequest& request, const std::vector<std::string>& hosts) {
+  size_t given = 0;
+  for (const auto& [name, value] : request.headers) given += name == "host" ? 1 : 0;
   const std::string* host = request.Header("host");
-  const std::string name = hosts == 1 ? ToLower(NameOf(*host)) : "";
-  if (name != "127.0.0.1" && name != "localhost" && name != "[::1]") {
+  const std::string name = given == 1 ? ToLower(NameOf(*host)) : "";
+  if (!hosts.empty()) {
+    if (std::ranges::find(hosts, name) == hosts.end()) {
+      return {421, "the page has another name; its --host lists those that it answers to"};
+    }
+  } else if (name != "127.0.0.1" && name != "localhost" && name != "[::1]") {
     return {421,
             "the page is at 127.0.0.1, localhost or [::1]; open the address that lockstep printed"};
   }
   const std::string* origin = request.Header("origin");
   if (origin != nullptr && *origin != "http://" + *host && *origin != "https://" + *host) {
-    return {403, "a page of another origin may not ask"};
+    return {403, kOthersMayNotAsk};
   }
   const std::string* site = request.Header("sec-fetch-site");
   if (site == nullptr || *site == "same-origin" || *site == "none") return {};
@@ -137,7 +165,7 @@ Refusal RefusalOf(const HttpRequest& request) {
   const bool follows_link = request.path == "/" && mode != nullptr && *mode == "navigate" &&
                             into != nullptr && *into == "document";
   if (follows_link) return {};
-  return {403, "a page of another origin may not ask"};
+  return {403, kOthersMayNotAsk};
 }
 
 void StopOnSignals(EventLoop* loop) {
@@ -156,9 +184,19 @@ PageServer::PageServer(EventLoop* loop, PageFile page, Find find)
               Serve(request, std::move(respond));
             }) {}
 
+PageServer::PageServer(EventLoop* loop, PageFile page, Public rules, Find find)
+    : loop_(loop),
+      page_(page),
+      public_(std::move(rules)),
+      find_(std::move(find)),
+      http_(loop, {.max_connections = kMostPublic},
+            [this](const HttpRequest& request, HttpResponder respond) {
+              Serve(request, std::move(respond));
+            }) {}
+
 PageServer::PageServer(EventLoop* loop, PageFile page, Handlers handlers)
-    : PageServer(loop, page, [handlers = std::move(handlers)](const std::string& job) {
-        return job.empty() ? &handlers : nullptr;
+    : PageServer(loop, page, [handlers = std::move(handlers)](const Subject& subject) {
+        return subject.job.empty() ? &handlers : nullptr;
       }) {}
 
 PageServer::~PageServer() {
@@ -168,7 +206,7 @@ PageServer::~PageServer() {
 Status PageServer::Listen(uint16_t port) {
   const Result<Endpoint> endpoint = MakeEndpoint("127.0.0.1", port);
   if (!endpoint.ok()) return endpoint.error();
-  return http_.Listen(*endpoint);
+  return Listen(*endpoint);
 }
 
 Status PageServer::ServeUntilStopped(uint16_t port) {
@@ -183,24 +221,30 @@ std::string PageServer::address() const {
 }
 
 void PageServer::Serve(const HttpRequest& request, HttpResponder respond) {
-  if (const Refusal refusal = RefusalOf(request); refusal.status != 0) {
+  const Refusal refusal = RefusalOf(request, public_ ? public_->hosts : std::vector<std::string>());
+  if (refusal.status != 0) {
     return respond.Send(Refuse(refusal.status, refusal.reason));
   }
   if (request.method != "GET" && request.method != "HEAD") {
     return respond.Send(Refuse(405, "only GET is supported"));
   }
   if (request.path == "/") return ServeHtml(request, std::move(respond));
-  if (!Knows(request)) {
+  if (public_) return ServeViewer(request, std::move(respond));
+  if (!SameSecret(TokenOf(request), token_)) {
     return respond.Send(Refuse(401, "open the address that lockstep printed: it holds the token"));
   }
-  ServeData(request, std::move(respond));
+  ServeData(request, "", std::move(respond));
 }
 
-bool PageServer::Knows(const HttpRequest& request) const {
-  constexpr std::string_view kScheme = "Bearer ";
-  const std::string* given = request.Header("authorization");
-  return given != nullptr && given->starts_with(kScheme) &&
-         SameSecret(std::string_view(*given).substr(kScheme.size()), token_);
+void PageServer::ServeViewer(const HttpRequest& request, HttpResponder respond) {
+  const std::string token = TokenOf(request);
+  if (token.empty()) return respond.Send(Refuse(401, "the page needs a token", true));
+  public_->judge(token,
+                 lifetime_.Guard([this, request, respond](Result<std::string> viewer) mutable {
+                   if (viewer.ok()) return ServeData(request, *viewer, std::move(respond));
+                   const bool denied = viewer.error().kind == ErrorKind::kDenied;
+                   respond.Send(Refuse(denied ? 401 : 503, viewer.error().message, denied));
+                 }));
 }
 
 void PageServer::ServeHtml(const HttpRequest& request, HttpResponder respond) const {
@@ -217,12 +261,13 @@ void PageServer::ServeHtml(const HttpRequest& request, HttpResponder respond) co
   respond.Send(std::move(response));
 }
 
-void PageServer::ServeData(const HttpRequest& request, HttpResponder respond) {
-  const std::string* named = request.Query("job");
-  const std::string job = named == nullptr ? "" : *named;
-  const Handlers* handlers = job.size() <= kMostOfJob ? find_(job) : nullptr;
-  if (handlers == nullptr) return respond.Send(Refuse(404, "this page shows no such job"));
-  if (request.path == "/api/view") return ServeView(request, job, std::move(respond));
+void PageServer::ServeData(const HttpRequest& request, const std::string& viewer,
+                           HttpResponder respond) {
+  const Subject subject{viewer, Parameter(request, "namespace"), Parameter(request, "job")};
+  const bool plain = subject.job.size() + subject.name_space.size() <= kMostOfJob;
+  const Handlers* handlers = plain ? find_(subject) : nullptr;
+  if (handlers == nullptr) return respond.Send(Refuse(404, kNoSuchJob));
+  if (request.path == "/api/view") return ServeView(request, subject, std::move(respond));
   const bool gzip = TakesGzip(request);
   const auto rank = NumberOf<uint32_t>(request, "rank");
   const auto after = NumberOf<uint64_t>(request, "after");
@@ -243,11 +288,10 @@ void PageServer::ServeData(const HttpRequest& request, HttpResponder respond) {
   respond.Send(Refuse(404, "there is no such path"));
 }
 
-void PageServer::ServeView(const HttpRequest& request, const std::string& job,
+void PageServer::ServeView(const HttpRequest& request, const Subject& subject,
                            HttpResponder respond) {
   const auto after = NumberOf<uint64_t>(request, "after");
-  const std::string* id = request.Query("id");
-  const std::string page = id == nullptr ? "" : *id;
+  const std::string page = Parameter(request, "id");
   const bool plain = std::ranges::all_of(page, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   });
@@ -261,9 +305,9 @@ void PageServer::ServeView(const HttpRequest& request, const std::string& job,
         std::ranges::min_element(pages_, {}, [](const auto& entry) { return entry.second.asked; }));
   }
   pages_[page] = {loop_->now(), after->value_or(0)};
-  Waiting waiting{std::move(respond), job, page, after->value_or(0), 0};
+  Waiting waiting{std::move(respond), subject, page, after->value_or(0), 0};
   // A page of an earlier run may know more than there is.
-  const uint64_t version = find_(job)->version();
+  const uint64_t version = find_(subject)->version();
   if (version != 0 && waiting.after != version) return SendView(std::move(waiting));
   waiting_.push_back(std::move(waiting));
   const auto place = std::prev(waiting_.end());
@@ -276,8 +320,9 @@ void PageServer::ServeView(const HttpRequest& request, const std::string& job,
 
 void PageServer::SendView(Waiting waiting) {
   if (waiting.respond.gone()) return;
-  const Handlers* handlers = find_(waiting.job);
-  if (handlers == nullptr || handlers->version() == 0) {
+  const Handlers* handlers = find_(waiting.subject);
+  if (handlers == nullptr) return waiting.respond.Send(Refuse(404, kNoSuchJob));
+  if (handlers->version() == 0) {
     return waiting.respond.Send(Refuse(503, "nothing is known yet"));
   }
   if (const auto found = pages_.find(waiting.page); found != pages_.end()) {
@@ -293,9 +338,10 @@ void PageServer::Notify() {
   loop_->Post(lifetime_.Guard([this] {
     notifying_ = false;
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      const Handlers* handlers = find_(it->job);
+      const Handlers* handlers = find_(it->subject);
       const uint64_t version = handlers == nullptr ? 0 : handlers->version();
-      if ((version == 0 || it->after == version) && !it->respond.gone()) {
+      const bool waits = handlers != nullptr && (version == 0 || it->after == version);
+      if (waits && !it->respond.gone()) {
         ++it;
         continue;
       }
@@ -308,7 +354,7 @@ void PageServer::Notify() {
 }
 
 bool PageServer::Owes() const {
-  const Handlers* handlers = find_("");
+  const Handlers* handlers = find_({});
   const uint64_t version = handlers == nullptr ? 0 : handlers->version();
   const Time now = BootTime();
   const bool late = std::ranges::any_of(pages_, [&](const auto& entry) {

@@ -1,4 +1,5 @@
-// PageServer: serves the page of one gang on a loopback port. A request needs the token. Read only.
+// PageServer: serves the page of one gang, or of many. Read only. On a loopback port a request
+// needs the server's own token. A public server has a name, and somebody else judges each token.
 //
 //   PageServer server(loop, {.html = ..., .csp = ...}, {.version = ..., .view = ...});
 //   if (Status status = server.Listen(0); !status.ok()) ...
@@ -6,16 +7,15 @@
 //   server.Notify();                              // when version() has changed
 //
 // Rules, in this order (docs/internals/page.md has the codes):
-//   1. Host names this computer: a name that was rebound to 127.0.0.1 is refused, with the token
-//   too.
+//   1. Host names this computer, or the public server: a name that was rebound to its address is
+//      refused, with the token too.
 //   2. No page of another origin may ask, but a link to `/` may be followed.
 //   3. GET and HEAD alone.
-//   4. All but `/`, which holds no data, need the token. It is 192 random bits, compared in
-//   constant
-//      time; in the address it is the fragment, which browsers never send.
+//   4. All but `/`, which holds no data, need a token. That of a loopback port is 192 random bits,
+//      compared in constant time; in the address it is the fragment, which browsers never send.
 //
-// Bounded: kMostConnections, and 2 MiB of answers that a browser has not read, beyond which it is
-// cut off. Nothing waits for a browser. One thread.
+// Bounded: kMostConnections (kMostPublic), and 2 MiB of answers that a browser has not read, beyond
+// which it is cut off. Nothing waits for a browser. One thread.
 #ifndef LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 #define LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 
@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/http/http_server.h"
 #include "base/loop/event_loop.h"
@@ -40,6 +41,7 @@ namespace lockstep::cli {
 class PageServer {
  public:
   static constexpr size_t kMostConnections = 64;
+  static constexpr size_t kMostPublic = 256;
   static constexpr Duration kPatience = seconds(20);  // of a long poll
   static constexpr Duration kWatching = seconds(3);   // since a page asked last
   static constexpr size_t kMostPages = 64;            // that are told apart
@@ -54,12 +56,26 @@ class PageServer {
     std::function<void(std::optional<uint32_t> rank, Answer)> stacks;
     std::function<Result<std::string>(uint32_t machine)> topology;
   };
-  // The handlers of the job that a request names by ?job=, "" if it names none. Null: there is no
-  // such page. They live until the next call of Find at least.
-  using Find = std::function<const Handlers*(const std::string& job)>;
+  // What a request is about.
+  struct Subject {
+    std::string viewer{};      // as `judge` calls them; "" on a loopback port
+    std::string name_space{};  // ?namespace=; "": none is named
+    std::string job{};         // ?job=; "": none is named
+  };
+  // Null: there is no such page. They live until the next call of Find at least.
+  using Find = std::function<const Handlers*(const Subject& subject)>;
+
+  // Who may ask a public server.
+  struct Public {
+    std::vector<std::string> hosts;  // its names, in lower case
+    // Calls back once, now or later, with what Find calls the viewer who has this token. Denied:
+    // 401; another error: 503.
+    std::function<void(const std::string& token, Answer)> judge;
+  };
 
   // `page` must outlive this.
   PageServer(EventLoop* loop, PageFile page, Find find);
+  PageServer(EventLoop* loop, PageFile page, Public rules, Find find);
   // The page of one run, for requests that name no job.
   PageServer(EventLoop* loop, PageFile page, Handlers handlers);
   ~PageServer();
@@ -68,6 +84,7 @@ class PageServer {
 
   // On 127.0.0.1; 0: a free port. Conflict when it is taken.
   Status Listen(uint16_t port);
+  Status Listen(const Endpoint& endpoint) { return http_.Listen(endpoint); }
   // Listens, prints the address on standard error, and runs the loop until it is stopped.
   Status ServeUntilStopped(uint16_t port);
   std::string address() const;
@@ -82,7 +99,7 @@ class PageServer {
  private:
   struct Waiting {
     HttpResponder respond;
-    std::string job;
+    Subject subject;
     std::string page;
     uint64_t after = 0;
     TimerId timer = 0;
@@ -95,13 +112,14 @@ class PageServer {
 
   void Serve(const HttpRequest& request, HttpResponder respond);
   void ServeHtml(const HttpRequest& request, HttpResponder respond) const;
-  void ServeData(const HttpRequest& request, HttpResponder respond);
-  void ServeView(const HttpRequest& request, const std::string& job, HttpResponder respond);
+  void ServeViewer(const HttpRequest& request, HttpResponder respond);
+  void ServeData(const HttpRequest& request, const std::string& viewer, HttpResponder respond);
+  void ServeView(const HttpRequest& request, const Subject& subject, HttpResponder respond);
   void SendView(Waiting waiting);
-  bool Knows(const HttpRequest& request) const;
 
   EventLoop* loop_;
   PageFile page_;
+  std::optional<Public> public_;
   Find find_;
   std::string token_;
   HttpServer http_;
@@ -115,12 +133,13 @@ class PageServer {
 // begin: one of them would take the signal, and end the process.
 void StopOnSignals(EventLoop* loop);
 
-// Which of the rules 1 and 2 a request breaks: 421 or 403 and why; 0 with none. Pure.
+// Which of the rules 1 and 2 a request breaks: 421 or 403 and why; 0 with none. `hosts`: the names
+// of a public server; none: it is on a loopback port. Pure.
 struct Refusal {
   int status = 0;
   std::string_view reason;
 };
-Refusal RefusalOf(const HttpRequest& request);
+Refusal RefusalOf(const HttpRequest& request, const std::vector<std::string>& hosts = {});
 
 }  // namespace lockstep::cli
 

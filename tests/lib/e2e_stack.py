@@ -138,9 +138,9 @@ class Stack(Cluster):
                        check=True)
 
     @contextlib.contextmanager
-    def installed_with(self, value):
+    def installed_with(self, *values):
         """Of the chart, as in agent.delivery=image-volume."""
-        upgrade(self, "--set", value)
+        upgrade(self, *(word for value in values for word in ("--set", value)))
         try:
             yield
         finally:

@@ -48,9 +48,9 @@ std::string FleetRow(const StoredJob& job, const std::string& problem) {
   return DumpJson(row);
 }
 
-FleetPage::FleetPage(JobPage::Sources sources, const std::string& only)
+FleetPage::FleetPage(JobPage::Sources sources, Options options)
     : sources_(std::move(sources)),
-      only_(only),
+      options_(std::move(options)),
       places_(sources_.loop, sources_.connection, [this] { Changed(); }),
       calm_(sources_.loop,
             [this] {
@@ -60,18 +60,18 @@ FleetPage::FleetPage(JobPage::Sources sources, const std::string& only)
       idle_(sources_.loop, [this] { CloseIdle(); }) {
   handlers_.version = [this] { return version_; };
   handlers_.view = [this](uint64_t) { return Json(); };
-  Follow(only_);
+  Follow(options_.only);
 }
 
 const PageServer::Handlers* FleetPage::Find(const std::string& job) {
-  if (job.empty()) return &handlers_;
+  if (job.empty() || version_ == 0) return &handlers_;
   const auto found = open_.find(job);
   if (found != open_.end()) {
     found->second.asked = BootTime();
     return &found->second.page->handlers();
   }
   if (!rows_.contains(job)) return nullptr;
-  if (open_.size() >= kMostOpen) {
+  if (open_.size() >= options_.most_open) {
     open_.erase(
         std::ranges::min_element(open_, {}, [](const auto& each) { return each.second.asked; }));
   }
@@ -121,7 +121,7 @@ void FleetPage::OnBatch(const std::string& name_space, kube::Batch<kube::JobView
       continue;
     }
     if (rows_.size() >= kMostJobs && !rows_.contains(key)) {
-      Note("many", "there are more than 2000 jobs; name a namespace with -n to see the others");
+      Note("many", "there are more than 2000 jobs; to see the others, " + options_.another);
       continue;
     }
     StoredJob job;
@@ -154,7 +154,7 @@ void FleetPage::OnProblem(const std::string& name_space, const Error& error) {
 }
 
 void FleetPage::AskNamespaces() {
-  const std::string own = sources_.connection->name_space();
+  const std::string own = options_.own;
   kube::Request request;
   request.path = kube::Path(kNamespaces, "", {}, {}, kube::Query({{"limit", "500"}}));
   sources_.connection->client().Call(
@@ -164,7 +164,7 @@ void FleetPage::AskNamespaces() {
           Note("namespaces",
                "trainingjobs: list is missing in the cluster, and so is namespaces: list; only "
                "namespace " +
-                   own + " is shown: name another with -n");
+                   own + " is shown: " + options_.another);
           Follow(own);
           return Changed();
         }
@@ -185,7 +185,7 @@ void FleetPage::AskWhetherListIsAllowed(const std::string& name_space) {
              if (!allowed) return;
              if (watches_.size() >= kMostNamespaces) {
                return Note("namespaces",
-                           "only the jobs of 64 namespaces are shown; name another with -n");
+                           "only the jobs of 64 namespaces are shown: " + options_.another);
              }
              Follow(name_space);
            }));
@@ -219,15 +219,16 @@ std::string FleetPage::Json() const {
     if (!sentence.empty()) sentences.push_back(sentence);
   }
   std::ranges::copy(places_.Notes(), std::back_inserter(sentences));
-  const OrderedJson head = {{"format", kFormat},
-                            {"version", version_},
-                            {"now", 0},
-                            {"heard", nullptr},
-                            {"live", true},
-                            {"at", FormatWallTime(WallNow())},
-                            {"notes", sentences},
-                            {"where", (only_.empty() ? "" : "namespace " + only_ + " of ") +
-                                          sources_.connection->server()}};
+  const OrderedJson head = {
+      {"format", kFormat},
+      {"version", version_},
+      {"now", 0},
+      {"heard", nullptr},
+      {"live", true},
+      {"at", FormatWallTime(WallNow())},
+      {"notes", sentences},
+      {"where", (options_.only.empty() ? "" : "namespace " + options_.only + " of ") +
+                    sources_.connection->server()}};
   std::string text = DumpJson(head);
   text.pop_back();
   text += ",\"fleet\":[";

@@ -2,7 +2,7 @@
 // page of each of them once somebody opens it (JobPage).
 //
 // Bounded: kMostJobs rows, kMostNamespaces watches where the cluster as a whole may not be listed,
-// and kMostOpen pages of jobs, of which the one that was asked for longest ago is closed; each is
+// and `most_open` pages of jobs, of which the one that was asked for longest ago is closed; each is
 // closed kIdle after it was asked for last. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
@@ -39,12 +39,19 @@ class FleetPage {
   static constexpr Duration kIdle = minutes(1);
   static constexpr Duration kCalm = milliseconds(500);  // between two versions
 
-  // `only`: the namespace that is shown; "": all.
-  FleetPage(JobPage::Sources sources, const std::string& only);
+  struct Options {
+    std::string only{};     // the namespace that is shown; "": all
+    std::string own{};      // the one that is shown if no other is known
+    std::string another{};  // how to name another one: "name another with -n"
+    size_t most_open = kMostOpen;
+  };
+
+  FleetPage(JobPage::Sources sources, Options options);
   FleetPage(const FleetPage&) = delete;
   FleetPage& operator=(const FleetPage&) = delete;
 
-  // "": the table; "NAMESPACE/NAME": the page of a job that it has.
+  // "": the table; "NAMESPACE/NAME": the page of a job that it has. Until the jobs are known, one
+  // that waits.
   const PageServer::Handlers* Find(const std::string& job);
 
  private:
@@ -72,7 +79,7 @@ class FleetPage {
   std::string Json() const;
 
   JobPage::Sources sources_;
-  const std::string only_;
+  const Options options_;
   PageServer::Handlers handlers_;
   uint64_t version_ = 0;
   std::map<std::string, Row> rows_;  // by NAMESPACE/NAME

@@ -156,7 +156,7 @@ void JobPage::MakeView(const StoredJob& job) {
   told_ = {};
   events_.clear();
   view_ = std::make_unique<View>(ViewJobOf(job), &history_, clock_.At(job.meta.created),
-                                 LogRingLimits{}, version);
+                                 sources_.lines, version);
   ShowNotes();
 }
 
@@ -358,7 +358,7 @@ void JobPage::AskWhetherExecIsAllowed() {
              if (!allowed) {
                exec_note_ = Missing("pods/exec", "create", "per-rank progress and stacks are");
              } else if (!may_exec_) {
-               exec_note_ = "kubectl is not in PATH, so per-rank progress and stacks are not shown";
+               exec_note_ = sources_.no_exec;
              }
              Note("exec", exec_note_);
              FollowGang();

@@ -46,7 +46,9 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
     kube::Transport* streams = nullptr;  // for logs
     ClusterAddress where = {};           // for kubectl
     std::string kubectl = {};            // its path; "": there is none
-    std::function<void()> notify = {};   // the version has changed
+    std::string no_exec = {};            // the sentence that says so
+    LogRingLimits lines = {};
+    std::function<void()> notify = {};  // the version has changed
   };
 
   JobPage(Sources sources, kube::ObjectName job);

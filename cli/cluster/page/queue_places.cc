@@ -91,7 +91,7 @@ std::vector<std::string> QueuePlaces::Notes() const {
   for (const auto& [queue, known] : queues_) {
     if (!known.note.empty()) notes.insert(AsNote(known.note));
   }
-  if (too_many_) notes.insert("only the places in 32 queues are shown; name a namespace with -n");
+  if (too_many_) notes.insert("only the places in 32 queues are shown");
   return {notes.begin(), notes.end()};
 }
 

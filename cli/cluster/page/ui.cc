@@ -6,10 +6,13 @@
 
 #include "base/loop/event_loop.h"
 #include "base/process/process.h"
+#include "base/text/endpoint.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/fleet_page.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/viewers.h"
+#include "cli/say.h"
 #include "cli/ui/page_file.h"
 #include "cli/ui/page_server.h"
 #include "core/exit_codes.h"
@@ -25,6 +28,37 @@ std::string FindKubectl() {
   return file == nullptr ? "" : *file;
 }
 
+// With the kubeconfig of this user alone.
+constexpr const char* kNoKubectl =
+    "kubectl is not in PATH, so per-rank progress and stacks are not shown";
+
+// For many people, until a signal asks for the end.
+Status ServeMany(EventLoop* loop, const PageFile& page, const ClusterAddress& where,
+                 const UiCommand& command) {
+  const Result<Endpoint> listen = ParseEndpoint(command.serve);
+  if (!listen.ok()) return Error::Invalid("--serve: " + listen.error().message);
+  Result<kube::ClientConfig> cluster = FindCluster(where);
+  if (!cluster.ok()) return cluster.error();
+  const Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  if (!spawner.ok()) return spawner.error();
+  std::unique_ptr<PageServer> server;
+  const std::string api_server = cluster->server;
+  Viewers viewers(std::move(*cluster), {.loop = loop, .spawner = spawner->get(), .notify = [&] {
+                                          if (server) server->Notify();
+                                        }});
+  server = std::make_unique<PageServer>(
+      loop, page,
+      PageServer::Public{
+          .hosts = command.hosts,
+          .judge = [&](const std::string& token,
+                       PageServer::Answer done) { viewers.Judge(token, std::move(done)); }},
+      [&](const PageServer::Subject& subject) { return viewers.Find(subject); });
+  if (Status listens = server->Listen(*listen); !listens.ok()) return listens;
+  Say("the page of " + api_server + " is served on port " + std::to_string(server->port()));
+  loop->Run();
+  return {};
+}
+
 }  // namespace
 
 Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
@@ -33,6 +67,10 @@ Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   StopOnSignals(loop->get());
+  if (!command.serve.empty()) {
+    const Status served = ServeMany(loop->get(), *page, where, command);
+    return served.ok() ? Result<int>(core::kExitSuccess) : served.error();
+  }
   Result<std::unique_ptr<Connection>> cluster = Connection::Open(where);
   if (!cluster.ok()) return cluster.error();
   if (!command.name.empty()) {
@@ -50,15 +88,20 @@ Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
                                  .streams = streams->get(),
                                  .where = where,
                                  .kubectl = FindKubectl(),
+                                 .no_exec = kNoKubectl,
                                  .notify = [&server] {
                                    if (server) server->Notify();
                                  }};
   std::unique_ptr<JobPage> one;
   std::unique_ptr<FleetPage> all;
   if (command.name.empty()) {
-    all = std::make_unique<FleetPage>(sources, where.name_space);
+    all =
+        std::make_unique<FleetPage>(sources, FleetPage::Options{.only = where.name_space,
+                                                                .own = (*cluster)->name_space(),
+                                                                .another = "name another with -n"});
     server = std::make_unique<PageServer>(
-        loop->get(), *page, [&all](const std::string& job) { return all->Find(job); });
+        loop->get(), *page,
+        [&all](const PageServer::Subject& subject) { return all->Find(subject.job); });
   } else {
     one = std::make_unique<JobPage>(sources,
                                     kube::ObjectName{(*cluster)->name_space(), command.name});

@@ -9,6 +9,7 @@ import { Figures, Hero, Notes } from "./views/figures.jsx";
 import { Fleet } from "./views/fleet.jsx";
 import { Grid } from "./views/grid.jsx";
 import { Log } from "./views/log.jsx";
+import { Login, LogOut } from "./views/login.jsx";
 import { Ranks } from "./views/ranks.jsx";
 import { Time } from "./views/time.jsx";
 
@@ -36,7 +37,7 @@ class App extends Component {
   componentDidMount() {
     follow(
       (view) => this.setState({ view, got: performance.now(), lost: "" }),
-      (lost) => this.setState({ lost }),
+      (error) => this.setState({ lost: error.message, login: error.login }),
     );
     setInterval(() => this.state.view && this.state.view.live && this.setState({}), kBeat);
     addEventListener("keydown", (event) => this.onKey(event));
@@ -78,6 +79,7 @@ class App extends Component {
               <i />
               {lost || "live"}
             </span>
+            <LogOut />
             <Theme theme={theme} flip={() => this.flip()} />
           </div>
         </header>
@@ -86,7 +88,8 @@ class App extends Component {
     );
   }
 
-  render(_, { view, got, lost, chosen, tab, jump, theme }) {
+  render(_, { view, got, lost, login, chosen, tab, jump, theme }) {
+    if (login) return <Login problem={lost} />;
     if (!view) return <Waiting lost={lost} />;
     if (view.fleet) return this.renderFleet(view, lost, theme);
     const age = view.live ? (performance.now() - got) / 1e3 : 0;
@@ -158,6 +161,7 @@ function Header({ view, lost, age, theme, flip }) {
           <i />
           {said}
         </span>
+        <LogOut />
         <Theme theme={theme} flip={flip} />
       </div>
     </header>

@@ -14,13 +14,35 @@ const kPause = 200; // milliseconds between two polls, so that a fast gang costs
 const kHiddenPause = 2000;
 const kLongestPause = 8000;
 
-const token = saved ? "" : takeToken();
-// Of a page of many jobs: "NAMESPACE/NAME" of the one that is shown; null: the table of all.
-export const job = new URLSearchParams(location.search).get("job");
+const kBearer = "bearer"; // where a token of the cluster is kept, for this tab alone
 
-// The address of a job's page, or of the table; with the token, for a new tab.
+const key = saved ? "" : takeToken();
+// What this viewer has logged in with; a proxy in front may send another one.
+export const bearer = key || saved ? "" : sessionStorage.getItem(kBearer) || "";
+const token = key || bearer;
+const query = new URLSearchParams(location.search);
+// Of a page of many jobs: "NAMESPACE/NAME" of the one that is shown; null: the table of all.
+export const job = query.get("job");
+export const namespace = query.get("namespace");
+
+function queryOf(parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value);
+  return given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+}
+
+// The address of a job's page, or of the table; with the server's own key, for a new tab.
 export function pageOf(name) {
-  return `${location.pathname}${name ? `?job=${encodeURIComponent(name)}` : ""}#${token}`;
+  const given = queryOf({ job: name, namespace });
+  return `${location.pathname}${given && `?${given}`}${key && `#${key}`}`;
+}
+
+// Begins anew with a token of the cluster; "" forgets it.
+export function logIn(given, where) {
+  if (given) sessionStorage.setItem(kBearer, given);
+  else sessionStorage.removeItem(kBearer);
+  if (where === (namespace || "")) return location.reload();
+  const next = queryOf({ job, namespace: where });
+  return location.assign(`${location.pathname}${next && `?${next}`}`);
 }
 
 // The token comes in the fragment, which browsers send to nobody. It leaves the address at once, and
@@ -35,26 +57,30 @@ function takeToken() {
 
 // A relative path, so that the page works below any path of a proxy.
 export async function ask(path, options = {}) {
-  const whose = job ? `${path.includes("?") ? "&" : "?"}job=${encodeURIComponent(job)}` : "";
-  const answer = await fetch(path + whose, { headers: { Authorization: `Bearer ${token}` }, ...options }).catch((error) => {
+  const whose = queryOf({ job, namespace });
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(path + (whose && (path.includes("?") ? "&" : "?") + whose), { headers, ...options }).catch((error) => {
     throw error.name === "AbortError" ? error : new Error("lockstep has ended, or can't be reached");
   });
   if (answer.ok) return answer;
-  if (answer.status === 401) throw new Error("Open the address that lockstep printed: it holds the key");
-  let said = "";
+  let said = {};
   try {
-    said = (await answer.json()).error;
+    said = await answer.json();
   } catch {
     // A proxy between answers in its own way.
   }
-  throw new Error(said || `lockstep answered with code ${answer.status}`);
+  if (answer.status === 401 && !said.login) throw new Error("Open the address that lockstep printed: it holds the key");
+  const error = new Error(said.error || `lockstep answered with code ${answer.status}`);
+  error.login = Boolean(said.login);
+  throw error;
 }
 
 export async function askJson(path, options) {
   return (await ask(path, options)).json();
 }
 
-// Calls onView(view) for each change and onLost(sentence) while no answer comes. Returns what ends it.
+// Calls onView(view) for each change and onLost(error) while no answer comes; error.login: until somebody
+// logs in. Returns what ends it.
 export function follow(onView, onLost) {
   if (saved) {
     onView(merge(null, saved));
@@ -76,7 +102,8 @@ export function follow(onView, onLost) {
         await sleep(document.hidden ? kHiddenPause : kPause);
       } catch (error) {
         if (end.signal.aborted) return;
-        onLost(error.message);
+        onLost(error);
+        if (error.login) return;
         pause = Math.min(kLongestPause, pause * 2);
         await sleep(pause);
       }

@@ -36,6 +36,14 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Labels of the pods that serve the page, and metadata of the objects around them. */}}
+{{- define "lockstep.uiSelector" -}}
+{{ include "lockstep.selector" . | replace "component: operator" "component: ui" }}
+{{- end -}}
+{{- define "lockstep.uiMetadata" -}}
+{{ include "lockstep.metadata" (list . (printf "%s-ui" (include "lockstep.name" .)) .Release.Namespace) | replace "component: operator" "component: ui" }}
+{{- end -}}
+
 {{/* Selector of the pods of jobs. */}}
 {{- define "lockstep.jobSelector" -}}
 matchExpressions:

@@ -253,9 +253,10 @@ TEST_F(PageServerTest, ARequestIsAnsweredByTheJobThatItNamesOnceSomethingIsKnown
   PageServer::Handlers job;
   job.version = [&version] { return version; };
   job.view = [](uint64_t) { return "{\"job\":\"gpt\"}"; };
-  server_ = std::make_unique<PageServer>(
-      loop(), PageFile{html_, "default-src 'none'"},
-      [&job](const std::string& name) { return name == "team-a/gpt" ? &job : nullptr; });
+  server_ = std::make_unique<PageServer>(loop(), PageFile{html_, "default-src 'none'"},
+                                         [&job](const PageServer::Subject& subject) {
+                                           return subject.job == "team-a/gpt" ? &job : nullptr;
+                                         });
   ASSERT_TRUE(server_->Listen(0).ok());
   EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 404 "));
   EXPECT_THAT(AskWithToken("/api/view?job=team-b%2Fgpt"), HasSubstr(" 404 "));

@@ -11,6 +11,7 @@ from cluster_here import Here, labels
 from cluster_page import ClusterPage, events, generations
 from kubelet_logs import KubeletLogs
 from kubernetes.client import EventsV1Api
+from page_service import EVENTS, JOBS, LOGS, PODS, make_viewer
 from proxy import Proxy
 from visibility_api import VisibilityApi
 
@@ -134,28 +135,9 @@ def test_logs_are_read_by_rank_followed_and_there_at_once_after_the_end(here, ku
 # ---- what is not allowed, and what does not answer ----
 
 
-def rules(*allowed):
-    return [{"apiGroups": [group], "resources": [resource], "verbs": verbs.split()}
-            for group, resource, verbs in allowed]
-
-
-JOBS = ("lockstep.dev", "trainingjobs", "get list watch")
-PODS, LOGS = ("", "pods", "list watch"), ("", "pods/log", "get")
-EVENTS = ("events.k8s.io", "events", "list")
-
-
 def act_as(here, tmp_path, *allowed):
     """A user with these rights alone in the namespace."""
-    names = {"name": "viewer", "namespace": here.namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "viewer"}
-    objects = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": names},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": names,
-         "rules": rules(*allowed)},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": names,
-         "roleRef": role, "subjects": [{"kind": "ServiceAccount", **names}]}]
-    here.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(objects))
-    token = here.cluster.kubectl("create", "token", "viewer", "-n", here.namespace).strip()
+    token = make_viewer(here.cluster, here.namespace, *allowed)
     config = yaml.safe_load(here.cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     here.kubeconfig = tmp_path / "viewer.kubeconfig"

@@ -9,6 +9,7 @@ from cluster_page import ClusterPage
 from kubelet_logs import KubeletLogs
 from kubernetes.client import EventsV1Api
 from made_up import HOSTILE
+from page_service import EVENTS, JOBS, PODS, PageService, make_viewer
 from visibility_api import VisibilityApi
 
 MACHINES = [{"index": index, "pod": f"gpt-{index}", "node": f"node-{index}", "state": state,
@@ -121,3 +122,58 @@ def test_a_waiting_job_shows_its_place_in_the_table_and_on_its_page(here, tmp_pa
             page.wait_for_selector(
                 ".hero:has-text('It waits in queue lq, place 2 (7 of the ClusterQueue).')")
             assert opened.complaints == [] and opened.foreign(server.url) == []
+
+
+def test_a_person_logs_in_with_a_token_and_sees_what_it_may(here, open_page):
+    token = make_viewer(here.cluster, here.namespace, JOBS, PODS, EVENTS)
+    with PageService(here.cluster.kubeconfig, host="127.0.0.1") as service:
+        url = f"http://127.0.0.1:{service.port}/"
+        opened = open_page(url)
+        page = opened.page
+        page.wait_for_selector("h1:has-text('Log in to the cluster')")
+        for size in ((390, 800), (1440, 900)):
+            page.set_viewport_size({"width": size[0], "height": size[1]})
+            assert opened.overflow() <= 0, size
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_selector("p:has-text('The API server does not accept this token.')")
+        page.get_by_label("Token").fill(token)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("h1:has-text('1 job')")
+        page.get_by_role("link", name="gpt").click()
+        page.wait_for_selector("h1:has-text('Restarting: rank 3 said')")
+        page.reload()
+        page.wait_for_selector("h1:has-text('Restarting: rank 3 said')")
+        page.get_by_role("link", name="All jobs").click()
+        page.wait_for_selector("h1:has-text('1 job')")
+        assert token not in page.url and token not in page.content()
+        assert not any(token in request for request in opened.requests)
+        # Another namespace, by the same token.
+        page.goto(url + "?namespace=default")
+        page.wait_for_selector("li:has-text('missing in namespace default')")
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_selector("h1:has-text('Log in to the cluster')")
+        assert page.get_by_label("Namespace").input_value() == "default"
+        assert page.evaluate("sessionStorage.length + localStorage.length") == 0
+        other = open_page(url).page
+        other.wait_for_selector("h1:has-text('Log in to the cluster')")
+        # Chromium writes each 401 to the console.
+        assert all("401" in said for said in opened.complaints), opened.complaints
+        assert opened.foreign(url) == [] and token not in service.said
+
+
+def test_the_served_page_refuses_other_names_other_pages_and_frames(here, open_page):
+    token = make_viewer(here.cluster, here.namespace, JOBS)
+    with PageService(here.cluster.kubeconfig, host="127.0.0.1") as service, \
+            PageService(here.cluster.kubeconfig, host="127.0.0.1") as foreign:
+        url = f"http://127.0.0.1:{service.port}/"
+        page = open_page(f"http://rebound.test:{service.port}/").page
+        assert "has another name" in page.content()
+        page = open_page(f"http://127.0.0.1:{foreign.port}/").page
+        page.wait_for_selector("h1:has-text('Log in to the cluster')")
+        assert page.evaluate("""([url, token]) => fetch(url + "api/view", {
+            headers: {Authorization: `Bearer ${token}`}}).then(() => "read", () => "refused")""",
+                             [url, token]) == "refused"
+        page = open_page("data:text/html,<iframe src='" + url + "'></iframe>").page
+        page.wait_for_load_state()
+        assert len(page.frames) == 2 and page.frames[1].locator("#app").count() == 0

@@ -1,10 +1,16 @@
 """The page of a job on real nodes, as a person with the role `view` of its namespace sees it."""
 
+import contextlib
 import json
+import re
+import subprocess
 
 import yaml
 from cluster_page import ClusterPage
+from e2e_install import SYSTEM
+from page_service import EVENTS, JOBS, LOGS, PODS, PageClient, make_viewer
 
+HOST = "page.test"
 COMMAND = ["sh", "-c", 'echo "hello from $RANK"; sleep 3600']
 
 
@@ -47,3 +53,41 @@ def test_person_with_the_role_view_sees_machines_and_logs_and_which_right_is_mis
     with ClusterPage(kubeconfig, "-n", site.namespace) as page:  # the table
         [row] = page.wait(lambda view: view["fleet"], "the jobs")["fleet"]
         assert (row["name"], row["state"], row["machines"]) == ("gpt", "Running", 3)
+
+
+@contextlib.contextmanager
+def forwarded(stack):
+    """The page's Service, at a port of this computer."""
+    process = subprocess.Popen(
+        [stack.folder / "bin/kubectl", "--kubeconfig", stack.kubeconfig, "-n", SYSTEM,
+         "port-forward", "service/lockstep-ui", ":80"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield PageClient(int(re.search(r"127.0.0.1:(\d+)", process.stdout.readline())[1]), HOST)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_the_chart_serves_the_page_to_people_with_tokens_alone(site):
+    job = site.program("gpt", COMMAND, numMachines=3)
+    job.wait_state("Running")
+    token = make_viewer(site.stack, site.namespace, JOBS, PODS, LOGS, EVENTS)
+    with site.stack.namespace("other") as other:
+        stranger = make_viewer(site.stack, other, JOBS, PODS)
+        with site.stack.installed_with("ui.enabled=true", f"ui.host={HOST}"), \
+                forwarded(site.stack) as page:
+            assert page.get("/api/view")[0] == 401
+            assert page.get("/api/view", "wrong")[0] == 401
+            assert page.get("/", host="evil.test")[0] == 421
+            [row] = page.wait(token, lambda view: view["fleet"], "the jobs")["fleet"]
+            assert (row["name"], row["state"], row["machines"]) == ("gpt", "Running", 3)
+            name = f"{site.namespace}/gpt"
+            view = page.wait(token, lambda view: view["notes"], "the job's page", job=name)
+            assert view["machines"]["state"] == ["Running"] * 3
+            page.wait(token, lambda _: {
+                line["r"] for line in page.get("/api/log?after=0", token, job=name)[1]["lines"]}
+                == set(range(6)), "a line of each rank", job=name)
+            assert page.view(stranger)["fleet"] == []
+            assert page.get("/api/view", stranger, job=name)[0] == 404
+            logs = site.stack.kubectl("-n", SYSTEM, "logs", "deployment/lockstep-ui")
+            assert token not in logs and stranger not in logs and "is served on port 8080" in logs

@@ -11,7 +11,8 @@ CHART = ROOT / "helm/lockstep"
 ALL = {"watchNamespaces": [], "networkPolicy": {"enabled": True, "jobNamespaces": ["team-a"]},
        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Training"}},
-       "flowSchema": {"enabled": True, "ownShares": 20}}
+       "flowSchema": {"enabled": True, "ownShares": 20},
+       "ui": {"enabled": True, "host": "lockstep.example.com"}}
 NAMESPACED = {"watchNamespaces": ["team-a", "team-b"], "crds": {"install": False},
               "policy": {"install": False}, "userRoles": False}
 

@@ -1,0 +1,176 @@
+#include "cli/cluster/page/viewers.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/crypto/sha256.h"
+#include "base/text/json.h"
+#include "operator/kube/api.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr kube::Resource kSelfReviews{"authentication.k8s.io", "v1", "selfsubjectreviews"};
+constexpr Duration kPatience = seconds(10);
+
+std::string IdOf(const std::string& token) {
+  Sha256 hash;
+  hash.Add(std::as_bytes(std::span(token)));
+  return hash.Hex();
+}
+
+// "team-a" of system:serviceaccount:team-a:viewer, as a SelfSubjectReview names its asker.
+std::optional<std::string> NamespaceOf(const std::string& review) {
+  constexpr std::string_view kAccount = "system:serviceaccount:";
+  OrderedJson at = ParseOrderedJson(review);
+  for (const char* name : {"status", "userInfo", "username"}) {
+    if (!at.is_object() || !at.contains(name)) return {};
+    at = OrderedJson(at[name]);
+  }
+  if (!at.is_string()) return {};
+  const std::string who = at;
+  if (!who.starts_with(kAccount)) return {};
+  const size_t end = who.find(':', kAccount.size());
+  if (end == std::string::npos) return {};
+  return who.substr(kAccount.size(), end - kAccount.size());
+}
+
+bool IsDown(const Result<kube::Response>& answer) {
+  return !answer.ok() || answer->status == 429 || answer->status >= 500;
+}
+
+}  // namespace
+
+Viewers::Viewers(kube::ClientConfig cluster, JobPage::Sources sources)
+    : cluster_(std::move(cluster)),
+      sources_(std::move(sources)),
+      idle_(sources_.loop, [this] { ForgetIdle(); }) {
+  cluster_.token = {};
+  cluster_.certificate = {};
+  cluster_.key = {};
+  cluster_.exec.reset();
+  sources_.where = {};
+  sources_.kubectl.clear();
+  sources_.no_exec =
+      "this server runs no `kubectl exec`, so per-rank progress and stacks are not shown; `kubectl "
+      "lockstep ui NAME` shows them";
+  sources_.lines = kLines;
+}
+
+Result<Viewers::Viewer> Viewers::Open(const std::string& token) const {
+  kube::ClientConfig config = cluster_;
+  config.token.value = token;
+  Viewer viewer;
+  Result<std::unique_ptr<Connection>> connection = Connection::Open(std::move(config));
+  if (!connection.ok()) return connection.error();
+  viewer.connection = std::move(*connection);
+  Result<std::unique_ptr<kube::Transport>> streams = viewer.connection->OpenTransport();
+  if (!streams.ok()) return streams.error();
+  viewer.streams = std::move(*streams);
+  return viewer;
+}
+
+void Viewers::Judge(const std::string& token, PageServer::Answer done) {
+  const std::string id = IdOf(token);
+  auto found = viewers_.find(id);
+  if (found == viewers_.end()) {
+    const auto logins =
+        std::ranges::count_if(viewers_, [](const auto& each) { return !each.second.accepted; });
+    if (static_cast<size_t>(logins) >= kMostLogins) {
+      return done(Error::Unavailable("too many people log in at once; the page tries again"));
+    }
+    Result<Viewer> opened = Open(token);
+    if (!opened.ok()) return done(opened.error());
+    found = viewers_.emplace(id, std::move(*opened)).first;
+  }
+  Viewer& viewer = found->second;
+  viewer.asked = BootTime();
+  if (!idle_.armed()) idle_.WakeAt(viewer.asked + kIdle);
+  if (viewer.accepted && viewer.asked - viewer.judged < kAgain) return done(id);
+  viewer.waiting.push_back(std::move(done));
+  if (!viewer.judging) Ask(id, viewer);
+}
+
+void Viewers::Ask(const std::string& id, Viewer& viewer) {
+  viewer.judging = true;
+  viewer.connection->client().transport().Send(
+      {.method = kube::Method::kPost,
+       .path = kube::Path(kSelfReviews, ""),
+       .body = R"({"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"})"},
+      kPatience, lifetime_.Hop(sources_.loop, [this, id](const Result<kube::Response>& answer) {
+        OnJudged(id, answer);
+      }));
+}
+
+void Viewers::OnJudged(const std::string& id, const Result<kube::Response>& answer) {
+  const auto found = viewers_.find(id);
+  if (found == viewers_.end()) return;
+  Viewer& viewer = found->second;
+  viewer.judging = false;
+  const std::vector<PageServer::Answer> waiting = std::exchange(viewer.waiting, {});
+  Result<std::string> verdict = id;
+  if (IsDown(answer)) {
+    verdict = Error::Unavailable("the API server does not answer" +
+                                 (answer.ok() ? " (code " + std::to_string(answer->status) + ")"
+                                              : ": " + answer.error().message));
+    if (!viewer.accepted) viewers_.erase(found);
+  } else if (answer->status == 401) {
+    verdict = Error::Denied("the API server does not accept this token");
+    viewers_.erase(found);
+  } else {  // a 403, too, says that it knows who asks
+    viewer.judged = BootTime();
+    viewer.accepted = true;
+    if (const auto own = NamespaceOf(answer->body)) viewer.own = *own;
+    MakeRoom(id);
+  }
+  for (const PageServer::Answer& each : waiting) each(verdict);
+}
+
+const PageServer::Handlers* Viewers::Find(const PageServer::Subject& subject) {
+  const auto found = viewers_.find(subject.viewer);
+  if (found == viewers_.end() || !found->second.accepted) return nullptr;
+  Viewer& viewer = found->second;
+  if (!viewer.tables.contains(subject.name_space) && viewer.tables.size() >= kMostTables) {
+    viewer.tables.erase(std::ranges::min_element(
+        viewer.tables, {}, [](const auto& each) { return each.second.asked; }));
+  }
+  Table& table = viewer.tables[subject.name_space];
+  table.asked = BootTime();
+  if (!table.page) {
+    JobPage::Sources sources = sources_;
+    sources.connection = viewer.connection.get();
+    sources.streams = viewer.streams.get();
+    table.page = std::make_unique<FleetPage>(
+        sources, FleetPage::Options{.only = subject.name_space,
+                                    .own = viewer.own,
+                                    .another = "name another in the address, as ?namespace=NAME",
+                                    .most_open = kMostOpen});
+  }
+  return table.page->Find(subject.job);
+}
+
+void Viewers::MakeRoom(const std::string& but) {
+  const auto accepted = [](const auto& each) { return each.second.accepted; };
+  while (static_cast<size_t>(std::ranges::count_if(viewers_, accepted)) > kMost) {
+    auto oldest = viewers_.end();
+    for (auto each = viewers_.begin(); each != viewers_.end(); ++each) {
+      if (!each->second.accepted || each->second.judging || each->first == but) continue;
+      if (oldest == viewers_.end() || each->second.asked < oldest->second.asked) oldest = each;
+    }
+    if (oldest == viewers_.end()) return;
+    viewers_.erase(oldest);
+  }
+}
+
+void Viewers::ForgetIdle() {
+  const Time now = BootTime();
+  std::erase_if(viewers_, [now](const auto& each) {
+    return !each.second.judging && now - each.second.asked >= kIdle;
+  });
+  if (!viewers_.empty()) idle_.WakeAt(now + kIdle / 2);
+}
+
+}  // namespace lockstep::cli

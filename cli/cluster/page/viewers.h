@@ -1,0 +1,89 @@
+// Viewers: the pages of a cluster's jobs for many people. A viewer is a bearer token. Each has a
+// connection of its own to the API server, with this token alone, and views that nobody else gets;
+// so the API server judges all that a viewer sees. This process has no credentials.
+//
+//   Viewers viewers(cluster, sources);
+//   PageServer server(loop, page, {.hosts = ..., .judge = [&](...) { viewers.Judge(...); }},
+//                     [&](const auto& subject) { return viewers.Find(subject); });
+//
+// A SelfSubjectReview says whether the API server accepts a token: before its first answer, and
+// again kAgain later. A token is kept as its SHA-256, and in the transport that sends it.
+//
+// Bounded: kMost viewers, of whom the one who asked longest ago goes first; kMostLogins tokens that
+// are being judged; kMostTables tables of each viewer (one a namespace), kMostOpen jobs a table and
+// kLines of a job's log. A viewer who has not asked for kIdle is forgotten. One thread.
+#ifndef LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
+#define LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop/lifetime.h"
+#include "base/loop/wake_timer.h"
+#include "cli/cluster/connection.h"
+#include "cli/cluster/page/fleet_page.h"
+#include "cli/cluster/page/job_page.h"
+#include "cli/ui/page_server.h"
+#include "operator/kube/config/client_config.h"
+
+namespace lockstep::cli {
+
+class Viewers {
+ public:
+  static constexpr size_t kMost = 32;
+  static constexpr size_t kMostLogins = 16;
+  static constexpr size_t kMostTables = 2;
+  static constexpr size_t kMostOpen = 4;
+  static constexpr LogRingLimits kLines{
+      .lines = 500, .bytes = size_t{64} << 10, .in_all = size_t{1} << 20};
+  static constexpr Duration kIdle = minutes(2);
+  static constexpr Duration kAgain = minutes(1);
+
+  // `cluster`: the credentials in it are not used. `sources`: what all viewers share; loop, spawner
+  // and notify.
+  Viewers(kube::ClientConfig cluster, JobPage::Sources sources);
+  Viewers(const Viewers&) = delete;
+  Viewers& operator=(const Viewers&) = delete;
+
+  // As PageServer::Public::judge and PageServer::Find want them.
+  void Judge(const std::string& token, PageServer::Answer done);
+  const PageServer::Handlers* Find(const PageServer::Subject& subject);
+
+  size_t size() const { return viewers_.size(); }
+
+ private:
+  struct Table {
+    std::unique_ptr<FleetPage> page;
+    Time asked{};
+  };
+  struct Viewer {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<kube::Transport> streams;
+    bool accepted = false;
+    bool judging = false;
+    Time judged{};
+    Time asked{};
+    std::string own = "default";              // a service account's namespace
+    std::vector<PageServer::Answer> waiting;  // for the judgement
+    std::map<std::string, Table> tables;      // by namespace; they use the above
+  };
+
+  Result<Viewer> Open(const std::string& token) const;
+  void Ask(const std::string& id, Viewer& viewer);
+  void OnJudged(const std::string& id, const Result<kube::Response>& answer);
+  void MakeRoom(const std::string& but);
+  void ForgetIdle();
+
+  kube::ClientConfig cluster_;
+  JobPage::Sources sources_;
+  std::map<std::string, Viewer> viewers_;  // by their token's SHA-256
+  WakeTimer idle_;
+  Lifetime lifetime_;
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
