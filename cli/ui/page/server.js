@@ -10,7 +10,7 @@ export const saved = text ? JSON.parse(text) : null;
 
 // Tells the server which page asks, so that an ending run waits for this one.
 const kId = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(36)).join("");
-const kPause = 200; // milliseconds between two polls, so that a fast gang costs little
+const kPause = 80; // milliseconds between two polls, so that a fast gang costs little
 const kHiddenPause = 2000;
 const kLongestPause = 8000;
 
