@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/sync/code_manifest.h"
 #include "cli/sync/code_rules.h"
+#include "worker/code/code_manifest.h"
 
 namespace lockstep::cli {
 

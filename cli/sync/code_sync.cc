@@ -8,15 +8,6 @@ namespace {
 
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-bool IsBelow(const std::string& path, const std::string& folder) {
-  return path == folder || path.starts_with(folder + "/");
-}
-
-// The place in the tree of a path below the folder; other paths stay.
-std::string InTree(const std::string& path, const std::string& folder, const std::string& tree) {
-  return IsBelow(path, folder) ? tree + path.substr(folder.size()) : path;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CodeSync>> CodeSync::Open(const std::string& folder, const std::string& name,
@@ -60,27 +51,17 @@ Status RunInTree(core::Spec* spec, const CodeSync& sync, const std::string& here
   const std::string& folder = sync.folder();
   const std::string tree = sync.tree();
   for (const std::vector<std::string>* words : {&spec->command, &spec->args}) {
-    for (const std::string& word : *words) {
-      if (!IsBelow(word, folder) || word == folder) continue;
-      if (!sync.applied().files.contains(word.substr(folder.size() + 1))) continue;
-      std::string reason = "--sync: ";
-      reason.append(word)
-          .append(" would run the original code; name it relative to ")
-          .append(folder);
-      return Error::Invalid(reason);
+    if (const auto word = WordOfOriginal(*words, folder, sync.applied())) {
+      return Error::Invalid("--sync: " + *word +
+                            " would run the original code; name it relative to " + folder);
     }
   }
   const std::string& asked = spec->working_dir.empty() ? here : spec->working_dir;
-  spec->working_dir = IsBelow(asked, folder) ? InTree(asked, folder, tree) : tree;
+  const std::string moved = InTree(asked, folder, tree);
+  spec->working_dir = moved == asked ? tree : moved;
   const auto own = std::ranges::find(spec->env, std::string(kPythonPath), &core::EnvVar::name);
-  std::string path = tree;
-  std::string rest = own == spec->env.end() ? python_path : own->value;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    const std::string part = rest.substr(0, end);
-    if (!part.empty()) path += ":" + InTree(part, folder, tree);
-    rest.erase(0, std::min(end + 1, rest.size()));
-  }
+  const std::string path =
+      PythonPathInTree(own == spec->env.end() ? python_path : own->value, folder, tree);
   if (own == spec->env.end()) {
     core::EnvVar variable;
     variable.name = kPythonPath;

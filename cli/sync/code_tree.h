@@ -7,11 +7,13 @@
 #ifndef LOCKSTEP_CLI_SYNC_CODE_TREE_H_
 #define LOCKSTEP_CLI_SYNC_CODE_TREE_H_
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "cli/sync/code_manifest.h"
+#include "worker/code/code_folder.h"
+#include "worker/code/code_manifest.h"
 
 namespace lockstep::cli {
 
@@ -23,25 +25,19 @@ class CodeTree {
   std::string tree() const { return home_ + "/tree"; }
   std::string stage() const { return home_ + "/stage"; }
   // What lies in the tree; contents are not known ("") for what an earlier run left.
-  const CodeManifest& manifest() const { return manifest_; }
+  const CodeManifest& manifest() const { return code_->manifest(); }
 
-  // Makes the tree have these files, by contents of the stage, and only these of what was synced
-  // before. Compiled files of changed modules go. After an error the tree may be half of both, and
-  // no rank may start before another Apply has succeeded.
+  // As CodeFolder::Apply, then the links.
   Status Apply(const CodeManifest& manifest);
 
  private:
   CodeTree() = default;
-  Status Remove(const std::string& path);
-  Status Put(const std::string& path, const CodeFile& file);
   Status Link();
-  void DropContents() const;
-  Status WriteList(const CodeManifest& manifest) const;
 
   std::string folder_;
   std::string home_;
   UniqueFd lock_;
-  CodeManifest manifest_;
+  std::optional<CodeFolder> code_;  // once it is open
 };
 
 }  // namespace lockstep::cli

@@ -39,13 +39,14 @@ ROOMS = {
     "worker/topology": BELOW,
     "worker/ras": {"base"},
     "worker/place": {"base"},
+    "worker/code": {"base"},
     "worker/pmix": BELOW,
     "worker/agent": BELOW
-    | {"worker/measure", "worker/topology", "worker/ras", "worker/place", "worker/pmix"},
+    | {"worker/measure", "worker/topology", "worker/ras", "worker/place", "worker/code", "worker/pmix"},
     "worker/trainer/collectives": BELOW | {"worker/ras"},
     "worker/trainer": BELOW | {"worker/trainer/collectives", "worker/topology", "worker/measure"},
     "cli": BELOW
-    | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
+    | {"worker/topology", "worker/place", "worker/code", "operator/policy", "operator/kube", "operator/gang"},
 }
 # Room -> its folders in order: each may include those before it. "." is the room's own files. Folders
 # in one tuple do not include each other; those in a set do, and should be parted. A program's main.cc may include its whole room.
@@ -59,7 +60,7 @@ FLOORS = {
         ("processes", "files"),
         "metrics",
         "logs",
-        ("memory", "services", "parked"),
+        ("memory", "code", "services", "parked"),
         "storage",
         "rank_socket",
         "evidence",

@@ -1,14 +1,18 @@
 // CodeManifest: the files of one version of a program's code, by path, size, mode and content.
-#ifndef LOCKSTEP_CLI_SYNC_CODE_MANIFEST_H_
-#define LOCKSTEP_CLI_SYNC_CODE_MANIFEST_H_
+#ifndef LOCKSTEP_WORKER_CODE_CODE_MANIFEST_H_
+#define LOCKSTEP_WORKER_CODE_CODE_MANIFEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace lockstep::cli {
+#include "base/result.h"
+
+namespace lockstep {
 
 inline constexpr size_t kMaxCodeFiles = 20'000;
 inline constexpr uint64_t kMaxCodeFile = uint64_t{16} << 20;   // bytes
@@ -31,11 +35,18 @@ struct CodeManifest {
   std::set<std::string> Folders() const;
 };
 
+inline constexpr size_t kMaxCodeManifestText = size_t{16} << 20;
+
+// JSON: [["src/model.py", "SHA-256", MODE, SIZE], ...].
+std::string ToText(const CodeManifest& manifest);
+// Strict: a path that leads out of the folder is Invalid, and TooLarge what is beyond the limits.
+Result<CodeManifest> ParseCodeManifest(std::string_view text);
+
 // The paths that are new, changed or gone.
 std::vector<std::string> Changes(const CodeManifest& from, const CodeManifest& to);
 // "model.py", "model.py and train.py", "model.py and 7 more files"
 std::string NamesOfChanges(const std::vector<std::string>& paths);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_CLI_SYNC_CODE_MANIFEST_H_
+#endif  // LOCKSTEP_WORKER_CODE_CODE_MANIFEST_H_
