@@ -138,6 +138,9 @@ inline constexpr auto kFields<RestartRequest> =
                Field{"atCommit", &RestartRequest::at_commit});
 
 template <>
+inline constexpr auto kFields<SyncSpec> = std::tuple<>();
+
+template <>
 inline constexpr auto kFields<Spec> = std::tuple(
     Field{"numMachines", &Spec::num_machines, Between{1, kMostMachines}},
     Field{"processesPerMachine", &Spec::processes_per_machine,
@@ -164,7 +167,7 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
     Field{"preflight", &Spec::preflight}, Field{"logs", &Spec::logs},
     Field{"progress", &Spec::progress}, Field{"suspend", &Spec::suspend},
-    Field{"restartRequest", &Spec::restart_request},
+    Field{"restartRequest", &Spec::restart_request}, Field{"sync", &Spec::sync},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

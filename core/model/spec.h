@@ -251,6 +251,11 @@ struct RestartRequest {
   friend bool operator==(const RestartRequest&, const RestartRequest&) = default;
 };
 
+// Lets users run code from their own computers in the job's pods (kubectl lockstep sync).
+struct SyncSpec {
+  friend bool operator==(const SyncSpec&, const SyncSpec&) = default;
+};
+
 struct Spec {
   int32_t num_machines = 1;
   int32_t processes_per_machine = 1;
@@ -290,6 +295,7 @@ struct Spec {
   ProgressSource progress;
   bool suspend = false;
   std::optional<RestartRequest> restart_request;
+  std::optional<SyncSpec> sync;
   int64_t active_deadline_seconds = 0;  // 0: none
   std::optional<int32_t> ttl_seconds_after_finished;
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;

@@ -477,6 +477,14 @@ void ValidateGpus(Validator& validator, int gpus) {
                                      : "; remove gpu to run without"));
 }
 
+// A job without a command runs the built-in trainer, which reads no code of the user's.
+void ValidateSync(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  if (!spec.sync || !spec.trainer) return;
+  validator.Error("spec.sync",
+                  "must be absent with trainer: the built-in trainer runs no code of yours");
+}
+
 void ValidateRestart(Validator& validator) {
   const std::optional<RestartRequest>& request = validator.job.spec.restart_request;
   if (!request || !request->id.empty()) return;
@@ -507,6 +515,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidatePreflight(validator);
   ValidateTimes(validator);
   ValidateRestart(validator);
+  ValidateSync(validator);
   ValidateProgress(validator);
   ValidateCluster(validator);
   if (validator.local() && gpus) ValidateGpus(validator, *gpus);
@@ -556,6 +565,7 @@ constexpr ClusterField kClusterFields[] = {
        return spec.health.start_timeout != standard.health.start_timeout;
      }},
     {"restartRequest", [](SpecRef spec, SpecRef) { return spec.restart_request.has_value(); }},
+    {"sync", [](SpecRef spec, SpecRef) { return spec.sync.has_value(); }},
     {"ttlSecondsAfterFinished",
      [](SpecRef spec, SpecRef) { return spec.ttl_seconds_after_finished.has_value(); }},
     {"cleanPodPolicy",

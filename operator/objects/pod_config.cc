@@ -49,7 +49,8 @@ constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &S
                            &Spec::trainer, &Spec::resources_per_process, &Spec::topology,
                            &Spec::success_policy, &Spec::success_role, &Spec::roles,
                            &Spec::failure_policy, &Spec::elastic, &Spec::checkpoint,
-                           &Spec::grace_period, &Spec::health, &Spec::logs, &Spec::progress);
+                           &Spec::grace_period, &Spec::health, &Spec::logs, &Spec::progress,
+                           &Spec::sync);
 // The operator's alone, or in the container already, with values that kubelet has filled in. What
 // an agent reads of two of them, JobForAgent adds.
 constexpr std::tuple kWithheld(&Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets,

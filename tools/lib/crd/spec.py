@@ -322,6 +322,8 @@ def _life():
                 "requestedBy": text("Who asks, as the client says. Nothing proves it."),
                 "atCommit": boolean("true waits until the program commits a checkpoint."),
             }, required=["id"]),
+        "sync": struct("Present, as {}: users may run code of their own computers on all machines, "
+                       "by kubectl lockstep sync, if they may create pods/exec.", {}),
         "activeDeadlineSeconds": integer("How long the job may run. 0: no limit."),
         "ttlSecondsAfterFinished": integer("Seconds until a finished job is deleted. Absent: "
                                            "never."),
@@ -523,6 +525,8 @@ def spec(pod):
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
         *_resource_rules(), *_required_rules(), *_role_rules(), *_elastic_rules(), *_kueue_rules(),
+        rule("!has(self.sync) || !has(self.trainer)", "must be absent with trainer: the built-in "
+             "trainer runs no code of yours", ".sync"),
         rule("self.network.hostnames || !has(self.template) || !has(self.template.spec) || "
              "!has(self.template.spec.setHostnameAsFQDN) || !self.template.spec.setHostnameAsFQDN",
              "needs spec.network.hostnames: without it a pod has no domain name",

@@ -31,6 +31,7 @@ __all__ = [
     "RestartRequest",
     "Role",
     "Scheduling",
+    "Sync",
     "Topology",
     "Trainer",
     "TrainerParallel",
@@ -568,6 +569,12 @@ class RestartRequest(Record):
 
 
 @dataclass(repr=False)
+class Sync(Record):
+    """Present, as {}: users may run code of their own computers on all machines, by kubectl
+    lockstep sync, if they may create pods/exec."""
+
+
+@dataclass(repr=False)
 class Role(Record):
     """Names for ranks that do different work, in order of rank. The first role has ranks 0 to count
     - 1."""
@@ -737,6 +744,10 @@ class JobFields(Record):
 
     restart_request: Optional[RestartRequest] = field(default=None, metadata=of("restartRequest"))
     """Asks for a new generation, uncharged. kubectl lockstep restart writes it."""
+
+    sync: Optional[Sync] = field(default=None, metadata=of("sync"))
+    """Present, as {}: users may run code of their own computers on all machines, by kubectl
+    lockstep sync, if they may create pods/exec."""
 
     active_deadline_seconds: Optional[int] = field(
         default=None, metadata=of("activeDeadlineSeconds", minimum=0, maximum=2147483647)

@@ -24,7 +24,7 @@ CHANGES = {
     "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
     "health": {"hangTimeout": "1m"}, "progress": {"from": "Output"}, "logs": {"format": "Json"}, "suspend": True,
-    "restartRequest": {"id": "other"},
+    "restartRequest": {"id": "other"}, "sync": {},
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
     "priorityClassName": "other", "schedulerName": "other", "managedBy": "other.dev/operator",
 }
