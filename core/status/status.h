@@ -222,7 +222,7 @@ struct RestartStatus {
   friend bool operator==(const RestartStatus&, const RestartStatus&) = default;
 };
 
-// The code in the ranks' folder (lockstep run --sync).
+// The code that a user synced into the ranks' folder (lockstep run --sync, kubectl lockstep sync).
 struct CodeStatus {
   std::string digest{};
   int32_t files = 0;

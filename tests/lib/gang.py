@@ -110,6 +110,7 @@ class Gang:
         self.observed = 0
         self.desired_stop = None
         self.counters = {}  # the highest seen, by name
+        self.code = None  # as status.code would have it
         self._told = None  # the machine 0 that heard the desired state
         self.checkpoint = checkpoint and self.folder / checkpoint
         self.base = self._free_block(machines)
@@ -313,6 +314,7 @@ class Gang:
         wanted = stop and {"reason": stop[0], "deadlineSeconds": stop[1]}
         body = {"jobUID": self.job_uid, "epoch": self.epoch, "observedGeneration": self.observed,
                 "stop": wanted, "machineFailures": self.counters,
+                **({"code": self.code} if self.code else {}),
                 "fenced": [{"machine": m, "attempt": a} for m, a in fenced],
                 "terminated": [{"machine": m, "attempt": a, "cause": c} for m, a, c in terminated]}
         code, answer = self.request(0, "PUT", "/gang", body)

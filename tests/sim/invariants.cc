@@ -205,6 +205,15 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
                                    " and does not hold its part");
     }
   }
+  if (run != nullptr && !run->code) run->code = process.code;
+  if (run != nullptr && process.code != *run->code) {
+    Violate("OneCode", machine.Name() + " runs code " + process.code + " in " +
+                           process.generation.ToString() + ", which runs " + *run->code);
+  }
+  if (process.code != start.code) {
+    Violate("StartNamesCode", machine.Name() + " runs code " + process.code + " where START of " +
+                                  process.generation.ToString() + " names " + start.code);
+  }
   if (run == nullptr || run->executed > 0) return;
   if (start.resume != run->resume || start.memory != run->memory) {
     Violate("ResumesInLine", "two STARTs name different checkpoints");

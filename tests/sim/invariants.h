@@ -74,6 +74,7 @@ class Invariants {
     std::vector<Node> members;
     uint32_t executed = 0;  // counted over all generations; 0: not yet
     std::string resume;
+    std::optional<std::string> code;       // that its first rank ran
     core::CheckpointId memory;             // what it begins from; none: from `resume`
     std::set<core::CheckpointId> commits;  // in memory, its own and those it has in its line
     std::vector<std::string> checkpoints;  // complete

@@ -38,6 +38,7 @@ core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSp
   config.predecessor_dead = spec.predecessor_dead;
   config.address = std::to_string(node);
   if (world.shape().memory_every > 0) config.memory_address = std::to_string(node);
+  if (world.shape().synced) config.code_address = std::to_string(node);
   config.deciders = Deciders(world.shape());
   config.alone = AloneRanks(world.shape());
   return config;
@@ -72,6 +73,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.persist_every = world.shape().persist_every;
   config.ports = world.shape().ports;
   config.elastic = world.shape().elastic;
+  config.sync = world.shape().synced;
   if (world.shape().preflight) config.preflight.emplace();
   coordinator_.emplace(std::move(config), Local());
 }
@@ -290,6 +292,23 @@ void Machine::CarryOut(core::CloseConnection& action) {
   world_.Log(Name(), " closes #", action.connection, ": ", action.reason);
   if (action.connection != kLocalConnection) return world_.network().CloseDown(action.connection);
   world_.queue().After(Duration::zero(), [this] { OnDisconnected(kLocalConnection); });
+}
+
+void Machine::TakeCode(const std::string& digest) {
+  InAgent([this, digest] {
+    if (!coordinator_) return;
+    const std::optional<core::SyncedCode> code = coordinator_->code();
+    const core::CodeOffer offer{.digest = digest,
+                                .replaces = code->next.empty() ? code->digest : code->next,
+                                .files = 1,
+                                .by = "alice",
+                                .words = "model.py"};
+    if (!coordinator_->AllowsCode(offer).ok()) return;
+    world_.Log(Name(), " gets code ", digest);
+    HoldCode(digest);
+    Result<core::CoordinatorActions> actions = coordinator_->OnCodeOffered(Local(), offer);
+    if (actions.ok()) CarryOut(std::move(*actions));
+  });
 }
 
 void Machine::OnDesiredState(const core::DesiredState& desired) {

@@ -39,6 +39,7 @@ struct Process {
   bool rejoins = false;     // it can take part in the generation after its own
   bool told = false;        // that its own has ended
   bool left = false;        // it acts in none, and waits for the next
+  std::string code;         // that it was started with; "": the image's
 };
 
 struct MachineSpec {
@@ -68,6 +69,10 @@ class Machine {
   void EndProcess(uint32_t pid, int exit_code, int signal);
   // As it does by itself, in its generation, unless it has left that.
   void Exit(uint32_t pid, core::Generation generation, int exit_code);
+
+  // ---- the user ----
+  // Brings code to machine 0, which may refuse it.
+  void TakeCode(const std::string& digest);
 
   // ---- the operator ----
   void OnDesiredState(const core::DesiredState& desired);
@@ -121,6 +126,7 @@ class Machine {
   const std::vector<Process>& processes() const { return processes_; }
   // It can serve the part to another machine.
   bool Serves(const core::MemoryPart& part) const;
+  bool ServesCode(const std::string& digest) const;
   // Alive, as far as fencing goes: what got SIGKILL is dead once the machine's lease is out too.
   bool Counts(const Process& process) const;
   Time Local() const;
@@ -152,6 +158,8 @@ class Machine {
   void CarryOut(core::AnswerCommit& action);
   void CarryOut(core::FetchPart& action);
   void FetchStored(const core::MemoryPart& part);
+  void CarryOut(core::FetchVersion& action);
+  void HoldCode(const std::string& digest);
   void CarryOut(core::DropParts& action);
   void CarryOut(core::PersistPart& action);
   void CarryOut(core::FinishPersisting& action);
@@ -224,7 +232,9 @@ class Machine {
 
   std::vector<Process> processes_;
   core::Generation spawning_;
-  core::Start start_;  // of the last generation
+  core::Start start_;               // of the last generation
+  std::vector<std::string> codes_;  // that it holds, the newest last
+  std::string tree_;                // the code in the ranks' folder; "": the image's
   uint32_t spawned_ = 0;
   struct Stopping {
     core::Generation generation;

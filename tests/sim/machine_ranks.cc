@@ -76,6 +76,8 @@ void Machine::EndMeasure(uint64_t id, bool linked) {
 
 void Machine::CarryOut(core::Spawn& action) {
   measuring_.reset();
+  // An agent without the code would fail; here its ranks run what lies there.
+  if (ServesCode(action.start.code)) tree_ = action.start.code;
   lease_end_ = action.lease_end;
   ArmGuard();
   spawning_ = action.start.generation;
@@ -125,6 +127,34 @@ void Machine::CountSpawned(core::Generation generation) {
   world_.queue().After(microseconds(1), [this, generation] {
     InAgent([this, generation] { CarryOut(member_.OnSpawned(Local(), generation)); });
   });
+}
+
+bool Machine::ServesCode(const std::string& digest) const {
+  return alive_ && std::ranges::find(codes_, digest) != codes_.end();
+}
+
+void Machine::HoldCode(const std::string& digest) {
+  std::erase(codes_, digest);
+  codes_.push_back(digest);
+  const auto is_old = [this](const std::string& each) { return each != tree_; };
+  while (std::ranges::count_if(codes_, is_old) > 2) {
+    codes_.erase(std::ranges::find_if(codes_, is_old));
+  }
+  CarryOut(member_.OnCodeHeld(Local(), codes_));
+}
+
+void Machine::CarryOut(core::FetchVersion& action) {
+  const auto from = static_cast<Node>(std::stoul(action.fetch.address));
+  world_.queue().After(
+      world_.random().Between(milliseconds(1), milliseconds(world_.random().Chance(80) ? 30 : 900)),
+      [this, from, digest = action.fetch.digest] {
+        InAgent([this, from, digest] {
+          const bool there =
+              world_.machine(from).ServesCode(digest) && !world_.network().Blocked(node_, from);
+          if (there) return HoldCode(digest);
+          CarryOut(member_.OnCodeFailed(Local(), digest, "it is gone"));
+        });
+      });
 }
 
 void Machine::TakeIn(const core::Start& start, uint32_t rank) {
@@ -181,6 +211,7 @@ void Machine::Run(const core::Start& start, uint32_t rank) {
   process.pid = world_.NextPid();
   process.rank = rank;
   process.generation = start.generation;
+  process.code = tree_;
   process.rejoins = world_.shape().in_place && world_.random().Chance(85);
   processes_.push_back(process);
   if (process.rejoins) {

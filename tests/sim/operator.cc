@@ -24,6 +24,7 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.node_health =
       shape.moves_now ? core::NodeHealth::kNow : core::NodeHealth::kAtCheckpoint;
   spec.preflight.enabled = shape.preflight;
+  if (shape.synced) spec.sync.emplace();
   if (shape.elastic) {
     spec.elastic = core::Elastic{
         .sizes = {}, .shrink_after = shape.shrink_after, .grow_after = shape.grow_after};

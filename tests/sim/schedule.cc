@@ -421,6 +421,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.machine0_decides = seed % 4 == 1;  // likewise
   shape.ports = seed % 5 == 3;
   shape.preflight = seed % 8 == 2;
+  shape.synced = seed % 7 == 5;
   shape.max_restarts = static_cast<int>(1 + random.Below(6));
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));

@@ -107,6 +107,7 @@ struct Shape {
   Duration shrink_after{};
   Duration grow_after{};
   bool moves_now = false;   // nodeHealth: Now; else AtCheckpoint
+  bool synced = false;      // a user syncs code now and then
   bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most

@@ -15,6 +15,8 @@ namespace lockstep::sim {
 namespace {
 
 constexpr uint64_t kNoiseStream = 0x70153;
+constexpr uint64_t kUserStream = 0xc0de;
+constexpr uint32_t kMostVersions = 4;
 constexpr Duration kSampleInterval = milliseconds(50);
 // The longest backoffs, an unkillable process, drains: none of it takes longer together.
 constexpr Duration kPatience = seconds(300);
@@ -40,6 +42,7 @@ World::World(const Schedule& schedule, std::ostream* trace)
       training_(*this),
       operator_(MakeOperator(*this, schedule.cluster)),
       invariants_(*this),
+      user_(schedule.seed ^ kUserStream),
       entries_(core::kCoordinatorPhaseCount, 0) {}
 
 void World::WriteLine(const std::string& line) {
@@ -71,8 +74,27 @@ bool World::Over() const {
                      [](const auto& machine) { return machine->terminated(); });
 }
 
+void World::SyncCode() {
+  queue_.After(user_.Between(milliseconds(20), milliseconds(1500)), [this] {
+    if (operator_->over()) return;
+    Machine* latest = nullptr;
+    for (const auto& machine : machines_) {
+      if (machine->spec().index == 0) latest = machine.get();
+    }
+    if (latest != nullptr && latest->alive() && latest->coordinator() != nullptr) {
+      const bool lost = latest->coordinator()->code()->lost;
+      if (lost || (versions_ < kMostVersions && user_.Chance(60))) {
+        versions_ += lost ? 0 : 1;
+        latest->TakeCode("code-" + std::to_string(versions_));
+      }
+    }
+    SyncCode();
+  });
+}
+
 Outcome World::Run() {
   operator_->Begin();
+  if (shape_.synced) SyncCode();
   for (const Fault& fault : schedule_.faults) {
     if (!fault.phase) queue_.At(fault.at, [this, &fault] { Inject(fault); });
   }
@@ -279,6 +301,8 @@ std::vector<std::string> Mutants() {
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
     if (name == "CoordinatorFencesItself") name += "+RefuseLowerCoordinator";
+    if (name == "CodeBeforeRanks") continue;
+    if (name == "CodeBeforeStart") name += "+CodeBeforeRanks";
     if (name == "StandstillEndsLease") name += "+ClockFreezes+Tolerant";
     mutants.push_back(std::move(name));
   }

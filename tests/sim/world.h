@@ -82,6 +82,8 @@ class World {
   }
 
  private:
+  // A user syncs some versions of the code, and one again if no machine holds it.
+  void SyncCode();
   void Inject(const Fault& fault);
   void TouchAll();
   void InjectInto(Machine& machine, const Fault& fault);
@@ -98,6 +100,8 @@ class World {
   Training training_;
   std::unique_ptr<Operator> operator_;
   Invariants invariants_;
+  Random user_;
+  uint32_t versions_ = 0;  // of the code, that the user has made
   std::vector<std::unique_ptr<Machine>> machines_;
   uint32_t last_pid_ = 100;
   Time faults_end_{};

@@ -26,6 +26,7 @@ struct Agent::Events final : GangPort::Owner,
                              CoordinatorHost::Owner,
                              LocalRanks::Owner,
                              MemoryStore::Owner,
+                             CodeStore::Owner,
                              WorldWatch::Owner,
                              RankSocket::Owner,
                              RejoinRequests::Owner,
@@ -100,6 +101,13 @@ struct Agent::Events final : GangPort::Owner,
   }
   void OnPersisted(core::Persisted persisted) override {
     agent.CarryOut(agent.member_->OnPersisted(agent.Now(), std::move(persisted)));
+  }
+
+  void OnCodeHeld(std::vector<std::string> digests) override {
+    agent.CarryOut(agent.member_->OnCodeHeld(agent.Now(), std::move(digests)));
+  }
+  void OnCodeFailed(const std::string& digest, std::string reason) override {
+    agent.CarryOut(agent.member_->OnCodeFailed(agent.Now(), digest, std::move(reason)));
   }
 
   std::vector<RankProcess> Ranks() override { return agent.RankProcesses(); }
@@ -207,6 +215,8 @@ Status Agent::Open(const std::string& executable) {
   if (!gang.ok()) return gang;
   Status memory = OpenMemory();
   if (!memory.ok()) return memory;
+  Status opened = OpenCode();
+  if (!opened.ok()) return opened;
   rejoin_.emplace(events_.get());
   runs_.emplace(&config_.job, events_.get());
   commits_.emplace(volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine, events_.get());
@@ -395,8 +405,22 @@ Status Agent::OpenMemory() {
   return {};
 }
 
+Status Agent::OpenCode() {
+  if (!SyncsCode(config_)) return {};
+  Result<std::unique_ptr<CodeStore>> code =
+      CodeStore::Create(loop_.get(), &*client_tls_, config_.run_dir, events_.get());
+  if (!code.ok()) return code.error();
+  code_ = std::move(*code);
+  return {};
+}
+
 Status Agent::OpenServers() {
   StatusServer::Handlers status;
+  if (code_) {
+    status.code = [this](const HttpRequest& request, HttpResponder respond) {
+      code_->Serve(request, std::move(respond));
+    };
+  }
   if (memory_) {
     status.memory = [this](const HttpRequest& request, HttpResponder respond) {
       memory_->Serve(request, std::move(respond));
@@ -478,6 +502,7 @@ struct Agent::ActionVisitor {
   void operator()(const core::SetLease& lease) const { agent.guard_->SetLeaseEnd(lease.end); }
   void operator()(const core::AnswerCommit& answer) const { agent.commits_->OnAnswer(answer); }
   void operator()(const core::FetchPart& fetch) const { agent.memory_->Fetch(fetch.fetch); }
+  void operator()(const core::FetchVersion& fetch) const { agent.code_->Fetch(fetch.fetch); }
   void operator()(const core::DropParts& drop) const { agent.memory_->Drop(drop.parts); }
   void operator()(const core::PersistPart& persist) const { agent.Persist(persist.persist); }
   void operator()(const core::ExitAgent& exit) const { agent.Leave(exit); }
@@ -539,6 +564,10 @@ void Agent::Start(const core::Spawn& spawn) {
   if (output_) output_->BeginGeneration();
   rejoin_->BeginGeneration(start.generation);
   runs_->BeginGeneration(start.generation);
+  if (code_ && !start.code.empty()) {
+    const Status used = code_->Use(start.code);
+    ranks_->RunIn(used.ok() ? Result<std::string>(code_->tree()) : used.error());
+  }
   ranks_->Start(start, spawn.lease_end, spawn.kept);
   if (!world_) return;
   const auto port = static_cast<uint16_t>(start.master_port);
@@ -604,11 +633,42 @@ struct Agent::ProgressVisitor {
     if (place.generation != agent.member_->generation().ToString()) return;
     agent.CarryOut(agent.member_->OnPlace(agent.Now(), {place.rank, place.place}));
   }
+  void operator()(const CodeQuestion& code) const {
+    agent.progress_->Answer(client, CodeAnswer(code.id, agent.TakeCode(code)));
+  }
+  void operator()(const EditorLeft& left) const {
+    if (agent.coordinator_ != nullptr) agent.coordinator_->OnEditorLeft();
+    agent.progress_->Answer(client, DoneAnswer(left.id));
+  }
   void operator()(const DoneReport& done) const {
     agent.ranks_->OnDone(done);
     agent.progress_->Answer(client, DoneAnswer(done.id));
   }
 };
+
+// What can be refused is refused before any machine fetches it.
+Status Agent::TakeCode(const CodeQuestion& question) {
+  if (coordinator_ == nullptr) return Error::Invalid("only machine 0's agent takes code");
+  if (!code_) return Error::Invalid("this job does not allow sync: create it with spec.sync: {}");
+  core::CodeOffer offer{.digest = question.digest,
+                        .replaces = question.replaces,
+                        .by = question.by,
+                        .words = question.words,
+                        .watched = question.watched};
+  if (Status allowed = coordinator_->coordinator().AllowsCode(offer); !allowed.ok()) return allowed;
+  Result<CodeManifest> manifest = code_->Take(question.digest, question.incoming);
+  if (!manifest.ok()) return manifest.error();
+  const core::Spec& spec = config_.job.spec;
+  const std::string original = OriginalFolder(spec.working_dir);
+  for (const std::vector<std::string>* words : {&spec.command, &spec.args}) {
+    if (const auto word = WordOfOriginal(*words, original, *manifest)) {
+      return Error::Invalid("the job's command would run the image's " + *word +
+                            "; create the job with a path relative to " + original);
+    }
+  }
+  offer.files = static_cast<uint32_t>(manifest->files.size());
+  return coordinator_->OnCodeOffered(offer);
+}
 
 void Agent::OnProgress(RankSocket::ClientId client, const ProgressMessage& message) {
   std::visit(ProgressVisitor{*this, client}, message);

@@ -25,6 +25,7 @@
 #include "core/gang/member/member.h"
 #include "core/gang/status/status_api.h"
 #include "core/plan/agent_config.h"
+#include "worker/agent/code/code_store.h"
 #include "worker/agent/departure.h"
 #include "worker/agent/evidence/evidence_collector.h"
 #include "worker/agent/files/file_worker.h"
@@ -79,6 +80,8 @@ class Agent {
   void OpenOutputWatch();
   Status OpenGang();
   Status OpenMemory();
+  Status OpenCode();
+  Status TakeCode(const CodeQuestion& question);
   Status OpenServers();
 
   Time Now();
@@ -129,6 +132,7 @@ class Agent {
   std::optional<CheckpointVolume> volume_;
   std::optional<CheckpointBucket> bucket_;  // at most one of volume_ and bucket_
   std::unique_ptr<MemoryStore> memory_;     // null: no checkpoints in memory
+  std::unique_ptr<CodeStore> code_;         // null: the job has no sync
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<GangPort> gang_;
   CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`

@@ -28,6 +28,7 @@
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/rank_socket/remote_shell.h"
 #include "worker/agent/spare.h"
+#include "worker/agent/sync_receive.h"
 
 namespace {
 
@@ -36,7 +37,7 @@ using lockstep::Result;
 
 constexpr char kUsage[] =
     "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER |\n"
-    "                --status [--follow] FOLDER | --facts |\n"
+    "                --status [--follow] FOLDER | --sync-receive FOLDER | --facts |\n"
     "                --remote [--no-pid-namespace] | --version | --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
@@ -48,6 +49,8 @@ constexpr char kUsage[] =
     "answer. That is safe on a healthy job.\n"
     "With --status it asks machine 0's agent how the gang is, and with --follow prints each "
     "change.\n"
+    "With --sync-receive it takes code from `kubectl lockstep sync` and hands it to machine 0's\n"
+    "agent.\n"
     "`lockstep run` uses --facts and --remote on other computers, through srun or ssh.\n"
     "\n"
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
@@ -119,6 +122,12 @@ int Run(int argc, char** argv) {
     if (!evidence.ok()) return Fail(evidence.error());
     std::fputs(evidence->c_str(), stdout);
     return 0;
+  }
+  if (argc == 3 && std::strcmp(argv[1], "--sync-receive") == 0) {
+    const lockstep::Status hidden = HideFromOtherProcesses();
+    if (!hidden.ok()) return Fail(hidden.error());
+    const lockstep::Status received = lockstep::agent::ReceiveCode(argv[2]);
+    return received.ok() ? 0 : Fail(received.error());
   }
   const bool follows = argc == 4 && std::strcmp(argv[2], "--follow") == 0;
   if ((argc == 3 || follows) && std::strcmp(argv[1], "--status") == 0) {

@@ -38,7 +38,8 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
               .one_computer = config_.one_computer,
               .machines = config_.machines,
               .processes = config_.processes},
-             roster_, outbox_) {
+             roster_, outbox_),
+      codes_(config_.sync, config_.attempt, roster_, outbox_) {
   generation_.attempt = config_.attempt;
   if (!config_.elastic) orders_.members = orders_.witnesses = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
@@ -180,6 +181,17 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   return Step(now);
 }
 
+Result<CoordinatorActions> Coordinator::OnCodeOffered(Time now, const CodeOffer& offer) {
+  if (ending_.verdict || ending_.failing) return Error::Conflict("the job has ended");
+  if (const Status offered = codes_.Offer(offer); !offered.ok()) return offered.error();
+  return Step(now);
+}
+
+CoordinatorActions Coordinator::OnEditorLeft(Time now) {
+  orders_.code.OnEditorLeft();
+  return Step(now);
+}
+
 CoordinatorActions Coordinator::OnTimer(Time now) { return Step(now); }
 
 Time Coordinator::NextWake() const {
@@ -195,7 +207,7 @@ Time Coordinator::NextWake() const {
   if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
-  return wake;
+  return std::min(wake, codes_.NextWake());
 }
 
 // ---- joining ----
@@ -273,6 +285,8 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   const bool fresh = hello.report.phase == MemberPhase::kJoining;
   if (preflight_ && fresh) preflight_->OnReplaced(slot.machine);
   if (preflight_) preflight_->OnJoined(slot.machine);
+  slot.code.reset();
+  slot.fetching_code.clear();
   slot.memory.reset();
   if (Holds(Rule::kCopiesComeAgain)) slot.fetching.reset();
   slot.dismissed = false;
@@ -340,7 +354,7 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
     }
     return;
   }
-  if (orders_.stop) StopKept(slot);
+  if (orders_.stop || KeptHaveOtherCode()) StopKept(slot);
   if (Live() && roster_.TakesPart(slot) && report.generation < generation_ &&
       Holds(Rule::kHigherAttemptStopsGang)) {
     // It was in this generation and knows nothing of it: the START was lost, or it is another agent
@@ -445,6 +459,12 @@ void Coordinator::Handle(Time, Slot& slot, const HeldParts& memory) {
   copies_.OnHeld(slot, memory);
 }
 
+void Coordinator::Handle(Time, Slot& slot, const HeldCode& held) { codes_.OnHeld(slot, held); }
+
+void Coordinator::Handle(Time now, Slot& slot, const CodeFailed& failed) {
+  codes_.OnFailed(now, slot, failed);
+}
+
 void Coordinator::Handle(Time, Slot& slot, const FetchFailed& failed) {
   copies_.OnFetchFailed(slot, failed, phase_ == CoordinatorPhase::kPreparing);
 }
@@ -545,6 +565,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckFinished(now);
   CheckCommits(now);
   CheckRestart(now);
+  CheckCode(now);
   CheckStopped(now);
   CheckLeaving(now);
   CheckReset(now);

@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "core/failure/failure.h"
 #include "core/gang/coordinator/alone_ranks.h"
+#include "core/gang/coordinator/code_versions.h"
 #include "core/gang/coordinator/commits.h"
 #include "core/gang/coordinator/coordinator_actions.h"
 #include "core/gang/coordinator/desired_state.h"
@@ -109,6 +110,7 @@ struct CoordinatorConfig {
   bool one_computer = false;  // all machines share this host and its ports
   // The desired state names the members. Not with memory, preflight, ports, alone or a launcher.
   bool elastic = false;
+  bool sync = false;  // users may sync code (core/gang/coordinator/code_versions.h)
   std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
@@ -154,6 +156,10 @@ class Coordinator {
   CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
+  // A version of the code that machine 0 holds. The errors of CodeVersions::Offer.
+  Result<CoordinatorActions> OnCodeOffered(Time now, const CodeOffer& offer);
+  // The user who edited the code has left. A gang that waits for the next edit goes on waiting.
+  CoordinatorActions OnEditorLeft(Time now);
   // The remark on the ranks' world that a job gets if it succeeds now; "": none.
   void OnWorldDoubt(std::string doubt) { ending_.doubt = std::move(doubt); }
   // The launcher started a world of `size` ranks; the job has `wanted`.
@@ -182,6 +188,9 @@ class Coordinator {
   const std::optional<Straggler>& straggler() const { return stragglers_.finder.found(); }
   // The suspected hang, once the ranks were looked at.
   const std::optional<SuspectedHang>& hang() const { return hangs_.finder.found(); }
+  Status AllowsCode(const CodeOffer& offer) const { return codes_.Allows(offer); }
+  // Absent where the job has no sync.
+  std::optional<SyncedCode> code() const;
   // Absent where the job has no preflight.
   std::optional<PreflightStatus> preflight() const;
   // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
@@ -247,6 +256,8 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const HeldParts& memory);
   void Handle(Time now, Slot& slot, const FetchFailed& failed);
   void Handle(Time now, Slot& slot, const Persisted& persisted);
+  void Handle(Time now, Slot& slot, const HeldCode& held);
+  void Handle(Time now, Slot& slot, const CodeFailed& failed);
   void Handle(Time now, Slot& slot, const Measured& measured);
   void Handle(Time now, Slot& slot, const Run& run);
   void Handle(Time now, Slot& slot, const Ran& ran);
@@ -335,6 +346,11 @@ class Coordinator {
   void BeginRestart(Time now);
   void CheckRestart(Time now);
   void HoldForEdit(const Failure& root);
+  // Spreads code between the machines, and ends the generation once all hold a new version.
+  void CheckCode(Time now);
+  void RunCode(Time now, const CodeOffer& code);
+  // Processes that wait for the next generation have other code than it.
+  bool KeptHaveOtherCode() const;
   // Whether the wanted members differ from the present ones and are all connected.
   bool MayResize() const;
   // The slot of a rank of this generation; null: it has no such rank.
@@ -372,6 +388,7 @@ class Coordinator {
   FolderWriter folder_;
   Preparation preparation_;
   PortFinder ports_;
+  CodeVersions codes_;
 
   Orders orders_;
   Ending ending_;

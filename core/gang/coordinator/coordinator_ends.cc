@@ -235,6 +235,7 @@ void Coordinator::FinishRestart() {
 }
 
 void Coordinator::TakeCode(Time now, const std::optional<DesiredState::Code>& code) {
+  if (codes_.synced()) return codes_.OnOperator(code);
   // What runs was begun before the first word, with the same code.
   if (code && orders_.code.digest().empty() && Live() && Record().code.empty()) {
     Record().code = code->digest;
@@ -252,6 +253,45 @@ void Coordinator::HoldForEdit(const Failure& root) {
   Log("generation " + record.generation.ToString() + " ended: " + root.message +
       "; the gang waits for the next edit");
   FinishRestart();
+}
+
+void Coordinator::CheckCode(Time now) {
+  if (phase_ == CoordinatorPhase::kVerdict || ending_.failing) return;
+  if (const std::optional<CodeOffer> code = codes_.Step(now, generation_)) RunCode(now, *code);
+}
+
+void Coordinator::RunCode(Time now, const CodeOffer& code) {
+  if (orders_.code.Take(DesiredState::Code{code.digest, code.watched})) setbacks_.EndWait(now);
+  const bool runs = !history_.empty() && Record().code == code.digest;
+  if (Live() && runs) return;
+  Log("the gang goes on with the code that " + code.by + " synced: " + code.words);
+  if (Live()) {
+    BeginStop(now, StopReason::kRestarted, config_.grace);
+    stopping_.words = code.by + ": " + code.words;
+    return;
+  }
+  if (!Holds(Rule::kKeptHaveTheCode)) return;
+  if (phase_ == CoordinatorPhase::kStopping && stopping_.keep) {
+    stopping_.keep = false;
+    for (const Slot& slot : roster_.gang()) {
+      const Duration left = std::max(stopping_.kill_at - now, Duration::zero());
+      Send(slot, Stop{generation_, stopping_.reason, left, {}, stopping_.keep});
+    }
+  }
+  for (const Slot& slot : roster_) StopKept(slot);
+  if (phase_ == CoordinatorPhase::kPreparing) Wait();
+}
+
+bool Coordinator::KeptHaveOtherCode() const {
+  return codes_.synced() && !history_.empty() && Record().code != codes_.wanted() &&
+         Holds(Rule::kKeptHaveTheCode);
+}
+
+std::optional<SyncedCode> Coordinator::code() const {
+  if (!codes_.synced()) return std::nullopt;
+  SyncedCode view = codes_.View();
+  view.broken = orders_.code.holds();
+  return view;
 }
 
 void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
@@ -320,6 +360,7 @@ std::string Coordinator::Reason() const {
       if (missing.empty() && preflight_ && preflight_->measuring()) {
         return "preflight: machines are measured before ranks run";
       }
+      if (missing.empty() && !codes_.Reason().empty()) return codes_.Reason();
       if (missing.empty()) return "waiting for heartbeats";
       return "waiting for machines " + missing + " of " + std::to_string(roster_.members().size()) +
              (unwritten().empty() ? "" : "; " + unwritten());
@@ -330,6 +371,7 @@ std::string Coordinator::Reason() const {
       return "waiting " + std::to_string(setbacks_.backoff() / seconds(1)) +
              " s before the next generation: " + setbacks_.decision();
     case CoordinatorPhase::kHeld:
+      if (!orders_.stop && !orders_.code.holds()) return codes_.Reason();
       if (!orders_.stop) return "waiting for the next edit of the code";
       if (!orders_.stop->words.empty()) return StopWords(orders_.stop->reason, orders_.stop->words);
       return std::string("stopped on request: ") +

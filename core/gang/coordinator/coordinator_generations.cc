@@ -27,6 +27,12 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   if (orders_.members.empty()) return CoordinatorPhase::kGathering;
   if (!fence().Reaches(roster_.members())) return CoordinatorPhase::kGathering;
   if (fence().OldRanksMayLive(now, orders_.witnesses)) return CoordinatorPhase::kFencing;
+  if (!codes_.Known()) return CoordinatorPhase::kGathering;
+  if (codes_.Lost()) {
+    return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
+  }
+  if (!codes_.Everywhere() && Holds(Rule::kCodeBeforeStart)) return CoordinatorPhase::kGathering;
+  if (KeptHaveOtherCode() && !roster_.NoneKept()) return CoordinatorPhase::kFencing;
   if (setbacks_.Waits(now)) return CoordinatorPhase::kBackoff;
   if (config_.memory) {
     for (const Slot& slot : roster_) {
@@ -157,7 +163,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
-  record.code = orders_.code.digest();
+  record.code = codes_.synced() ? codes_.wanted() : orders_.code.digest();
   if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
@@ -175,6 +181,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   start.memory = memory;
   start.ports = ports_.found();
   start.members = roster_.members();
+  start.code = codes_.wanted();
+  codes_.OnAnnounced();
   ports_.Forget();
   for (const Slot& slot : roster_.gang()) {
     start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);

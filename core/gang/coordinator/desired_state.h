@@ -37,6 +37,8 @@ struct DesiredState {
     // A user edits the code now. If ranks fail before its first step, the gang waits for the next
     // edit, and nothing is charged.
     bool watched = false;
+    // On a cluster: no generation before this one ran it.
+    Generation generation = {};
     friend bool operator==(const Code&, const Code&) = default;
   };
   struct Health {

@@ -15,6 +15,10 @@ class EditedCode {
  public:
   // The operator's latest word. True: the gang waited for an edit, and waits no longer.
   bool Take(const std::optional<DesiredState::Code>& code);
+  // Nobody edits the code now. A gang that waits for an edit goes on waiting.
+  void OnEditorLeft() {
+    if (wanted_) wanted_->watched = false;
+  }
   // Digest of the code of the next generation; "": the operator has named none.
   std::string digest() const { return wanted_ ? wanted_->digest : ""; }
 

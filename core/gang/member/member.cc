@@ -394,6 +394,7 @@ void Member::Handle(Time now, const Welcome& message) {
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
   if (report_unsaid_) SendReport();
   SendMemory();
+  SendCode();
   SendFence();
   for (const auto& [wire_id, asked] : commits_.asked) Send(asked.request);
   if (drain_.begun && drain_.deadline != kNever) {
@@ -420,7 +421,8 @@ void Member::Handle(Time now, const Ping& message) {
 void Member::Handle(Time now, const Start& message) {
   if (!Obey(now, message.generation.attempt)) return;
   if (message.generation <= report_.generation) return;
-  const bool begins = !drain_.begun && now < EndOf(message.lease);
+  const bool other_code = message.code != start_.code && Holds(Rule::kKeptHaveTheCode);
+  const bool begins = !drain_.begun && now < EndOf(message.lease) && !other_code;
   if (MayHaveLiveRanks(phase()) || (rejoin_.keeping && !begins)) {
     actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
                                     " refused: ranks of " + report_.generation.ToString() +
@@ -447,11 +449,25 @@ void Member::Handle(Time now, const Start& message) {
   heard_.last_answer = now;
   lease_.end = EndOf(message.lease);
   lease_.length = message.lease.length;
-  if (drain_.begun || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
+  const bool lacks_code = LacksCode(message.code);
+  if (drain_.begun || lacks_code || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
     report_.phase = MemberPhase::kStopped;
-    if (!drain_.begun) MarkLeaseExpired(now);
+    if (lacks_code) {
+      actions_.emplace_back(MemberLog{"START " + message.generation.ToString() + " names code " +
+                                      message.code + ", which is not here"});
+    } else if (!drain_.begun) {
+      MarkLeaseExpired(now);
+    }
     SendReport();
+    SendCode();
     return;
+  }
+  if (!message.code.empty()) {
+    code_.generation = message.generation;
+    code_.ran = message.code;
+    if (!Holds(Rule::kStartNamesCode) && !code_.digests.empty()) {
+      start_.code = code_.digests.back();
+    }
   }
   // They said that they can, and have not had the time to say it of this generation.
   rejoin_.ranks = {kept.begin(), kept.end()};
@@ -459,7 +475,7 @@ void Member::Handle(Time now, const Start& message) {
   rejoin_.keeping = false;
   report_.kept = kept;
   actions_.emplace_back(SetLease{lease_.end});
-  actions_.emplace_back(Spawn{message, lease_.end, std::move(kept)});
+  actions_.emplace_back(Spawn{start_, lease_.end, std::move(kept)});
 }
 
 void Member::Handle(Time now, const Stop& message) {
@@ -506,6 +522,11 @@ void Member::Handle(Time, const Fetch& message) {
   const bool held = std::ranges::find(parts_, message.part) != parts_.end();
   if (held) return SendMemory();
   actions_.emplace_back(FetchPart{message});
+}
+
+void Member::Handle(Time, const FetchCode& message) {
+  if (std::ranges::find(code_.digests, message.digest) != code_.digests.end()) return SendCode();
+  actions_.emplace_back(FetchVersion{message});
 }
 
 void Member::Handle(Time, const Keep& message) {
@@ -685,6 +706,18 @@ void Member::Drop(Unwanted unwanted) {
   std::erase_if(parts_, unwanted);
   actions_.emplace_back(std::move(dropped));
   SendMemory();
+}
+
+void Member::SendCode() {
+  if (!welcomed_ || config_.code_address.empty()) return;
+  HeldCode held = code_;
+  held.address = config_.code_address;
+  Send(std::move(held));
+}
+
+bool Member::LacksCode(const std::string& digest) const {
+  return !digest.empty() && Holds(Rule::kCodeBeforeRanks) &&
+         std::ranges::find(code_.digests, digest) == code_.digests.end();
 }
 
 void Member::SendMemory() {

@@ -40,6 +40,7 @@ struct MemberConfig {
   std::string address = {};  // the IP at which other machines reach this machine's ranks
   std::string memory_address =
       {};  // IP:PORT that serves its checkpoints in memory; "": it keeps none
+  std::string code_address = {};  // IP:PORT that serves its code; "": the job has no sync
   // The ranks that decide the job's success by exit 0, if not all do.
   std::vector<uint32_t> deciders = {};
   // Ranks that are restarted alone when they die.
@@ -99,6 +100,10 @@ struct FetchPart {
 struct DropParts {
   std::vector<MemoryPart> parts;
 };
+// Fetch the version of the code, and answer with OnCodeHeld or OnCodeFailed.
+struct FetchVersion {
+  FetchCode fetch;
+};
 // Answer with OnPersisted.
 struct PersistPart {
   Persist persist;
@@ -146,10 +151,10 @@ struct MemberLog {
   std::string line;
 };
 
-using MemberAction =
-    std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
-                 FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence,
-                 MeasureMachine, RunCommand, AnswerRun, DeliverFence, ProbePorts, SpawnAgain>;
+using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
+                                  AnswerCommit, FetchPart, DropParts, PersistPart, ExitAgent,
+                                  MemberLog, CollectEvidence, MeasureMachine, RunCommand, AnswerRun,
+                                  DeliverFence, ProbePorts, SpawnAgain, FetchVersion>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -196,6 +201,9 @@ class Member {
   MemberActions OnPartHeld(Time now, MemoryPart part);
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
   MemberActions OnPersisted(Time now, Persisted persisted);
+  // The versions of the code that are whole here, the newest last.
+  MemberActions OnCodeHeld(Time now, std::vector<std::string> digests);
+  MemberActions OnCodeFailed(Time now, const std::string& digest, std::string reason);
   // Measured and PortsTried, to what the coordinator asked. Dropped while no coordinator has
   // welcomed this machine.
   MemberActions OnAnswer(Time now, Message answer);
@@ -310,6 +318,7 @@ class Member {
   void Handle(Time now, const CommitReply& message);
   void Handle(Time now, const Verdict& message);
   void Handle(Time now, const Fetch& message);
+  void Handle(Time now, const FetchCode& message);
   void Handle(Time now, const Keep& message);
   void Handle(Time now, const Persist& message);
   void Handle(Time now, const Dismiss& message);
@@ -353,6 +362,8 @@ class Member {
   void RefuseCommits(const std::string& reason);
   MemberActions AskToCommit(Time now, uint64_t id, CommitRequest request);
   void SendMemory();
+  void SendCode();
+  bool LacksCode(const std::string& digest) const;
   void SendFence();
   void DropLaterThanStart();
   template <typename Unwanted>
@@ -374,6 +385,7 @@ class Member {
   // Of this generation, what machine 0 asked for; empty while it runs.
   std::map<uint64_t, std::optional<Ran>> runs_;
   std::vector<MemoryPart> parts_;  // that this machine holds
+  HeldCode code_;
 
   GrantedLease lease_;
   Stopping stopping_;

@@ -1,5 +1,5 @@
-// A member's services for its processes: commands of a launcher on other machines, fences, and the
-// ports that processes listen on.
+// A member's services for its processes: commands of a launcher on other machines, fences, the
+// ports that processes listen on, and the code that they run.
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +13,8 @@ namespace {
 // them again.
 constexpr size_t kMostRunsKept = 4096;
 
+constexpr size_t kMaxCodeReason = 200;
+
 }  // namespace
 
 MemberActions Member::OnRun(Time now, Run run) {
@@ -25,6 +27,20 @@ MemberActions Member::OnRun(Time now, Run run) {
         AnswerRun{run.id, kExitNeverBegan,
                   current ? "the generation is stopping" : "its generation has ended"});
   }
+  return Take();
+}
+
+MemberActions Member::OnCodeHeld(Time now, std::vector<std::string> digests) {
+  Begin(now);
+  code_.digests = std::move(digests);
+  SendCode();
+  return Take();
+}
+
+MemberActions Member::OnCodeFailed(Time now, const std::string& digest, std::string reason) {
+  Begin(now);
+  if (reason.size() > kMaxCodeReason) reason.resize(kMaxCodeReason);
+  if (welcomed_) Send(CodeFailed{digest, std::move(reason)});
   return Take();
 }
 

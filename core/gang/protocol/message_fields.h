@@ -117,7 +117,7 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"masterPort", &Start::master_port}, Field{"resume", &Start::resume},
     Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
     Field{"counters", &Start::counters}, Field{"lease", &Start::lease},
-    Field{"memory", &Start::memory}, Field{"ports", &Start::ports},
+    Field{"memory", &Start::memory}, Field{"ports", &Start::ports}, Field{"code", &Start::code},
     Field{"members", &Start::members});
 
 template <>
@@ -232,6 +232,19 @@ template <>
 inline constexpr auto kFields<Looked> =
     std::tuple(Field{"generation", &Looked::generation},
                Field{"whereabouts", &Looked::whereabouts, AtMost{kMaxWhereaboutsInReport}});
+
+template <>
+inline constexpr auto kFields<HeldCode> =
+    std::tuple(Field{"address", &HeldCode::address}, Field{"digests", &HeldCode::digests},
+               Field{"generation", &HeldCode::generation}, Field{"ran", &HeldCode::ran});
+
+template <>
+inline constexpr auto kFields<FetchCode> =
+    std::tuple(Field{"digest", &FetchCode::digest}, Field{"address", &FetchCode::address});
+
+template <>
+inline constexpr auto kFields<CodeFailed> =
+    std::tuple(Field{"digest", &CodeFailed::digest}, Field{"reason", &CodeFailed::reason});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 

@@ -299,6 +299,24 @@ struct Measured {
   std::vector<GpuFigures> gpus = {};  // at most kMaxGpus
 };
 
+// The versions of the program's code that this machine holds, in a job with sync. A version is
+// named by the digest of its manifest.
+struct HeldCode {
+  static constexpr MessageKind kKind{"CODE", Receiver::kCoordinator};
+  std::string address;  // IP:PORT that serves them to others
+  std::vector<std::string> digests;
+  // The last START here that named code, and which; none: no START did.
+  Generation generation;
+  std::string ran;
+};
+
+// The version could not be fetched.
+struct CodeFailed {
+  static constexpr MessageKind kKind{"CODE_FAILED", Receiver::kCoordinator};
+  std::string digest;
+  std::string reason;
+};
+
 // The answer to TRY_PORTS.
 struct PortsTried {
   static constexpr MessageKind kKind{"PORTS_TRIED", Receiver::kCoordinator};
@@ -371,7 +389,9 @@ struct Start {
   // resume from this checkpoint in memory, of which every machine has its part; none: `resume`
   CheckpointId memory;
   std::vector<MachinePorts> ports;  // by machine; empty if no framework needs them
-  Members members = {};             // its members; empty: all machines
+  // The digest of the code that ranks run; "": that of the image, or the job has no sync.
+  std::string code = {};
+  Members members = {};  // its members; empty: all machines
 
   // This machine's place among the members: the first rank of place p is p x processes.
   uint32_t PlaceOf(uint32_t machine) const {
@@ -543,12 +563,20 @@ struct Looked {
   std::vector<Whereabouts> whereabouts;  // at most kMaxWhereaboutsInReport
 };
 
+// Fetch this version of the code from the agent at that address, and hold it.
+struct FetchCode {
+  static constexpr MessageKind kKind{"FETCH_CODE", Receiver::kMember};
+  std::string digest;
+  std::string address;
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message =
     std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
                  Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, HeldParts, FetchFailed,
                  Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran, Fence,
-                 FenceMore, TryPorts, PortsTried, StartAgain, UsageMessage, Look, Looked>;
+                 FenceMore, TryPorts, PortsTried, StartAgain, UsageMessage, Look, Looked, HeldCode,
+                 FetchCode, CodeFailed>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

@@ -45,6 +45,11 @@ enum class Rule : uint8_t {
   kWitnessesTookPart,       // of an earlier gang's end only those tell who were in it for certain
   // a machine that is left out of a generation has no ranks alive before START
   kLeftOutAreOut,
+  // Each of these two is enough while both ends follow the protocol.
+  kCodeBeforeStart,  // START waits until every member holds the code that it names
+  kCodeBeforeRanks,  // a member without the code that START names starts no rank
+  kStartNamesCode,   // ranks run the code that START names, not the newest that is held
+  kKeptHaveTheCode,  // no process lives on into a generation that runs other code
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -77,9 +82,13 @@ constexpr auto NamesOf(Rule) {
                                      "KeptHaveLeft",
                                      "HeldKeepsNone",
                                      "WitnessesTookPart",
-                                     "LeftOutAreOut"});
+                                     "LeftOutAreOut",
+                                     "CodeBeforeStart",
+                                     "CodeBeforeRanks",
+                                     "StartNamesCode",
+                                     "KeptHaveTheCode"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLeftOutAreOut) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kKeptHaveTheCode) + 1);
 
 }  // namespace lockstep::core
 

@@ -72,6 +72,13 @@ bool Roster::NoRanksHere() const {
   });
 }
 
+bool Roster::NoneKept() const {
+  return std::none_of(begin(), end(), [](const Slot& slot) {
+    const bool here = slot.connection != 0 && !slot.lost;
+    return here && (slot.keeps_ranks() || MayHaveLiveRanks(slot.report.phase));
+  });
+}
+
 std::string Roster::Missing() const {
   std::string missing;
   for (const Slot& slot : gang()) {

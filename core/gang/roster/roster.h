@@ -60,6 +60,10 @@ class Roster {
     std::optional<HeldParts> memory;     // nullopt: not reported on this connection
     std::optional<MemoryPart> fetching;  // the part that it was last asked to fetch
 
+    std::optional<HeldCode> code;  // nullopt: not reported on this connection
+    std::string fetching_code;     // the version that it fetches; "": none
+    uint32_t fetches_from = 0;     // the machine that it fetches from
+
     // It is connected and obeys.
     bool within_reach() const { return connection != 0 && !lost && !leaving; }
     // It can take part in a generation.
@@ -115,6 +119,8 @@ class Roster {
   // Whether no connected machine runs ranks. Ranks of a lost machine are dead, even if its
   // connection outlives a node that lost power.
   bool NoRanksHere() const;
+  // Whether no connected machine has processes that wait for the next generation.
+  bool NoneKept() const;
 
   // The machines that cannot take part, "0, 3 (to be replaced)".
   std::string Missing() const;

@@ -69,6 +69,18 @@ inline constexpr auto kFields<MachineProgress> = std::tuple(
     Field{"waitedSecondsMost", &MachineProgress::waited_most, AtMost{kMaxBodyMachines}});
 
 template <>
+inline constexpr auto kFields<SyncedCode> = std::tuple(
+    Field{"digest", &SyncedCode::digest, CutTo{kMaxCodeDigest}}, Field{"files", &SyncedCode::files},
+    Field{"by", &SyncedCode::by, CutTo{kMaxBodyText}},
+    Field{"since", &SyncedCode::since, InSeconds{}}, Field{"generation", &SyncedCode::generation},
+    Field{"next", &SyncedCode::next, CutTo{kMaxCodeDigest}},
+    Field{"nextBy", &SyncedCode::next_by, CutTo{kMaxBodyText}},
+    Field{"missing", &SyncedCode::missing, CutTo{kMaxBodyText}},
+    Field{"dropped", &SyncedCode::dropped, CutTo{kMaxCodeDigest}},
+    Field{"problem", &SyncedCode::problem, CutTo{kMaxBodyText}}, Field{"lost", &SyncedCode::lost},
+    Field{"broken", &SyncedCode::broken});
+
+template <>
 inline constexpr auto kFields<GangStatus> = std::tuple(
     Field{"version", &GangStatus::version, Always{}},
     Field{"jobUID", &GangStatus::job_uid, Always{}},
@@ -93,7 +105,7 @@ inline constexpr auto kFields<GangStatus> = std::tuple(
     Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
     Field{"verdict", &GangStatus::verdict},
     Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}},
-    Field{"doubt", &GangStatus::doubt, CutTo{kMaxBodyText}});
+    Field{"doubt", &GangStatus::doubt, CutTo{kMaxBodyText}}, Field{"code", &GangStatus::code});
 
 template <>
 inline constexpr auto kFields<DesiredState::DesiredStop> =
@@ -111,7 +123,8 @@ inline constexpr auto kFields<DesiredState::Restart> =
 template <>
 inline constexpr auto kFields<DesiredState::Code> =
     std::tuple(Field{"digest", &DesiredState::Code::digest, Required{}},
-               Field{"watched", &DesiredState::Code::watched});
+               Field{"watched", &DesiredState::Code::watched},
+               Field{"generation", &DesiredState::Code::generation});
 
 template <>
 inline constexpr auto kFields<DesiredState::Health> =

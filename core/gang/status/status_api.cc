@@ -167,6 +167,8 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   status.verdict = coordinator.verdict();
   if (status.verdict) status.verdict->ended.clear();  // `history` has them
   status.unwritten = coordinator.unwritten();
+  status.code = coordinator.code();
+  if (status.code && status.code->since) *status.code->since -= born;
   return status;
 }
 

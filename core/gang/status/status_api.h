@@ -85,8 +85,9 @@ struct GangStatus {
   // why they are fewer than the ranks, from the first machine with a reason
   std::string parked_reason;
   std::optional<Verdict> verdict;
-  std::string unwritten;  // a checkpoint in memory that did not reach the folder, and why
-  std::string doubt;      // why the ranks may not form one world, and what to do
+  std::string unwritten;           // a checkpoint in memory that did not reach the folder, and why
+  std::string doubt;               // why the ranks may not form one world, and what to do
+  std::optional<SyncedCode> code;  // absent: the job has no sync
 };
 
 // `born`: when this agent started, on the clock of `now`.

@@ -50,6 +50,9 @@ class GangFixture : public ::testing::Test {
     bool hold_ports = false;            // ProbePorts is not answered
     std::set<uint32_t> taken;           // ports
     std::vector<TryPorts> tried_ports;  // what it was asked
+    bool hold_code = false;             // FetchVersion is not answered
+    std::vector<FetchCode> fetched_code;
+    std::vector<std::string> codes;  // that it holds
     std::optional<ExitAgent> exit;
   };
 
@@ -71,6 +74,7 @@ class GangFixture : public ::testing::Test {
     config.ports = ports_;
     config.one_computer = one_computer_;
     config.elastic = elastic_;
+    config.sync = sync_;
     machines_.resize(machines);
     coordinator_ = std::make_unique<Coordinator>(config, now_);
     for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
@@ -91,6 +95,7 @@ class GangFixture : public ::testing::Test {
     config.alone = alone_;
     config.address = "10.0.0." + std::to_string(10 * attempt + index);
     if (memory_) config.memory_address = "machine-" + std::to_string(index);
+    if (sync_) config.code_address = "machine-" + std::to_string(index);
     Machine& m = machines_[index];
     m = Machine{};
     m.member = std::make_unique<Member>(config);
@@ -204,6 +209,11 @@ class GangFixture : public ::testing::Test {
     Do(index, m.member->OnAnswer(now_, PortsTried{generation, first, is_one ? *taken : 0}));
   }
 
+  void HoldCode(uint32_t index, const std::string& digest) {
+    machines_[index].codes.push_back(digest);
+    Do(index, machines_[index].member->OnCodeHeld(now_, machines_[index].codes));
+  }
+
   void Desire(const DesiredState& desired) {
     Result<CoordinatorActions> actions = coordinator_->OnDesiredState(now_, desired);
     ASSERT_TRUE(actions.ok()) << actions.error().message;
@@ -282,6 +292,9 @@ class GangFixture : public ::testing::Test {
       } else if (auto* persist = std::get_if<PersistPart>(&action)) {
         m.persists.push_back(persist->persist);
         if (!m.hold_persist) AnswerPersist(index);
+      } else if (auto* code = std::get_if<FetchVersion>(&action)) {
+        m.fetched_code.push_back(code->fetch);
+        if (!m.hold_code) HoldCode(index, code->fetch.digest);
       } else if (auto* run = std::get_if<RunCommand>(&action)) {
         m.runs.push_back(run->run);
       } else if (auto* ran = std::get_if<AnswerRun>(&action)) {
@@ -312,6 +325,7 @@ class GangFixture : public ::testing::Test {
   bool ports_ = false;
   bool one_computer_ = false;
   bool elastic_ = false;
+  bool sync_ = false;
   std::vector<FindPorts> found_ports_;
   uint32_t next_port_ = 20000;  // that machine 0 finds
   std::string ports_error_;

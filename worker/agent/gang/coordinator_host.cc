@@ -66,6 +66,13 @@ Status CoordinatorHost::OnDesiredState(const core::DesiredState& desired) {
   return {};
 }
 
+Status CoordinatorHost::OnCodeOffered(const core::CodeOffer& offer) {
+  Result<core::CoordinatorActions> actions = coordinator_.OnCodeOffered(BootTime(), offer);
+  if (!actions.ok()) return actions.error();
+  CarryOut(std::move(*actions));
+  return {};
+}
+
 void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
   metrics_.OnHeard(message, id == kLocal);
   CarryOut(coordinator_.OnMessage(BootTime(), id, message));

@@ -70,6 +70,8 @@ class CoordinatorHost : public GangPort {
   void OnMpiWorld(int64_t size, int64_t wanted) { coordinator_.OnMpiWorld(size, wanted); }
   // PUT /gang.
   Status OnDesiredState(const core::DesiredState& desired);
+  Status OnCodeOffered(const core::CodeOffer& offer);
+  void OnEditorLeft() { CarryOut(coordinator_.OnEditorLeft(BootTime())); }
 
   const core::Coordinator& coordinator() const { return coordinator_; }
   const GangMetrics& metrics() const { return metrics_; }

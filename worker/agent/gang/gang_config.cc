@@ -54,6 +54,11 @@ uint64_t MemoryCopies(const core::AgentConfig& config) {
   return spec.checkpoint.memory.replicas > 0 && spec.num_machines > 1 ? 1 : 0;
 }
 
+// `lockstep run` copies code itself (cli/sync).
+bool SyncsCode(const core::AgentConfig& config) {
+  return config.job.spec.sync.has_value() && !config.shares_computer;
+}
+
 core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   const core::Spec& spec = config.job.spec;
   core::CoordinatorConfig c;
@@ -79,6 +84,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.ports = core::RowOf(spec.framework).ports;
   c.one_computer = config.shares_computer;
   c.elastic = spec.elastic.has_value();
+  c.sync = SyncsCode(config);
   if (spec.preflight.enabled) {
     c.preflight = spec.preflight.limits();
     c.preflight->gpus = core::UsesGpus(spec);
@@ -102,6 +108,9 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
   const Result<Endpoint> listen = ParseEndpoint(config.listen);
   if (KeepsMemory(config) && listen.ok()) {
     m.memory_address = EndpointText(config.advertise, listen->port());
+  }
+  if (SyncsCode(config) && listen.ok()) {
+    m.code_address = EndpointText(config.advertise, listen->port());
   }
   return m;
 }

@@ -21,6 +21,8 @@ Result<Key> LoadKey(const core::AgentConfig& config);
 Result<std::string> SecretOf(const core::AgentConfig& config, core::Generation generation);
 
 // Whether checkpoints are kept in memory, and how many other machines keep one, too.
+// Whether agents keep versions of the program's code, which users sync.
+bool SyncsCode(const core::AgentConfig& config);
 bool KeepsMemory(const core::AgentConfig& config);
 uint64_t MemoryCopies(const core::AgentConfig& config);
 

@@ -59,6 +59,9 @@ void StatusServer::Serve(const HttpRequest& request, HttpResponder respond) {
   if (request.path == "/memory" && handlers_.memory) {
     return handlers_.memory(request, std::move(respond));
   }
+  if (request.path == "/code" && handlers_.code) {
+    return handlers_.code(request, std::move(respond));
+  }
   respond.Send(Text(404, "there are /status and /gang"));
 }
 

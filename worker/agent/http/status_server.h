@@ -23,6 +23,8 @@ class StatusServer {
   struct Handlers {
     // GET /memory; empty where no checkpoints are kept in memory.
     std::function<void(const HttpRequest&, HttpResponder)> memory;
+    // GET /code; empty in a job without sync.
+    std::function<void(const HttpRequest&, HttpResponder)> code;
     // `by_machine`: as core::StatusOf has it.
     std::function<core::GangStatus(bool by_machine)> status;
     std::function<uint64_t()> version;  // that status() would carry

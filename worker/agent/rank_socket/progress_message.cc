@@ -106,6 +106,23 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     if (!pid.ok()) return pid.error();
     return ProgressMessage(DoneReport{rank_value, id_value, json["done"], *pid});
   }
+  if (json.value("editor_left", Json(false)) == Json(true)) {
+    return ProgressMessage(EditorLeft{id_value});
+  }
+  if (IsText(json, "code")) {
+    CodeQuestion code;
+    code.id = id_value;
+    code.digest = json["code"];
+    code.watched = json.value("watched", Json(false)) == Json(true);
+    for (const auto& [name, value] :
+         {std::pair("incoming", &code.incoming), std::pair("replaces", &code.replaces),
+          std::pair("by", &code.by), std::pair("words", &code.words)}) {
+      if (!IsText(json, name)) return Error::Invalid(std::string(name) + " must be a text");
+      *value = json[name];
+    }
+    if (!IsComponent(code.incoming)) return Error::Invalid("incoming must be a folder's name");
+    return ProgressMessage(std::move(code));
+  }
   if (json.value("gang", Json(false)) == Json(true)) {
     Result<int64_t> after = Count(json, "after", kMaxSteps);
     if (!after.ok()) return after.error();
@@ -151,6 +168,15 @@ std::string NextAnswer(uint64_t id, const std::string& generation, const Json& c
 }
 
 std::string DoneAnswer(uint64_t id) { return Line({{"id", id}, {"ok", true}}); }
+
+std::string CodeAnswer(uint64_t id, const Status& taken) {
+  if (taken.ok()) return Line({{"id", id}, {"ok", true}});
+  const ErrorKind kind = taken.error().kind;
+  return Line({{"id", id},
+               {"missing", kind == ErrorKind::kNotFound},
+               {"later", kind == ErrorKind::kUnavailable},
+               {"reason", taken.error().message}});
+}
 
 std::string RejoinRefusal(uint64_t id, const std::string& reason) {
   return Line({{"id", id}, {"reason", reason}});

@@ -13,6 +13,8 @@
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
 //   {"id": 9, "gang": true, "after": 71}                                        how is the gang?
+//   {"id": 9, "code": "DIGEST", "incoming": "incoming-71", "by": "alice", ...}  new code
+//   {"id": 9, "editor_left": true}                                              no more of it
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
 #ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
@@ -92,6 +94,22 @@ struct GangQuestion {
   uint64_t after = 0;  // 0: any
 };
 
+// A version of the code that --sync-receive has brought.
+struct CodeQuestion {
+  uint64_t id = 0;
+  std::string digest;
+  std::string incoming;  // its folder, below the store's
+  std::string replaces;  // as core::CodeOffer has it, and what follows
+  std::string by;
+  std::string words;
+  bool watched = false;
+};
+
+// The user who edited the code has left.
+struct EditorLeft {
+  uint64_t id = 0;
+};
+
 // Run this on that machine (remote_shell.h).
 struct RunQuestion {
   uint64_t id = 0;
@@ -102,7 +120,8 @@ struct RunQuestion {
 
 using ProgressMessage =
     std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, GangQuestion,
-                 RunQuestion, RejoinQuestion, LeftQuestion, PlaceReport, DoneReport>;
+                 RunQuestion, RejoinQuestion, LeftQuestion, PlaceReport, DoneReport, CodeQuestion,
+                 EditorLeft>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -119,6 +138,8 @@ std::string EndedAnswer(uint64_t id, const std::string& generation);
 // `changes`: of its environment, by name; null: gone.
 std::string NextAnswer(uint64_t id, const std::string& generation, const Json& changes);
 std::string DoneAnswer(uint64_t id);
+// NotFound: some contents are not here. Unavailable: it may be asked again in a moment.
+std::string CodeAnswer(uint64_t id, const Status& taken);
 std::string RejoinRefusal(uint64_t id, const std::string& reason);
 
 }  // namespace lockstep::agent

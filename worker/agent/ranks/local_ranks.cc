@@ -125,6 +125,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
     known_[rank] = environment_.RequestFor(static_cast<int>(rank - RankOf(0))).env;
   }
   environment_.BeginGeneration(start);
+  environment_.RunIn(code_.ok() ? *code_ : "");
   generation_ = start.generation;
   runs_.clear();
   down_.clear();
@@ -137,6 +138,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
   temporary_.Begin(generation_, kept);
   shared_memory_.BeginGeneration();
+  if (!code_.ok()) return Fail(RankOf(0), core::kExitNotExecutable, code_.error().message);
   if (const Status made = environment_.MakeLauncher(); !made.ok()) {
     return Fail(0, core::kExitNotExecutable, made.error().message);
   }

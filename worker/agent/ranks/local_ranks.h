@@ -76,6 +76,9 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
+  // Ranks of further generations run in this folder, which has their code; an error: they cannot
+  // start. Until this is called they run where the job says.
+  void RunIn(Result<std::string> code) { code_ = std::move(code); }
   // The lease is read again before each exec: an agent that was stopped on the way starts no more,
   // and the member, which finds the lease lapsed, stops those that run.
   // Ranks of `kept` live, and are taken in.
@@ -178,6 +181,7 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   ParkedRanks parked_;
   MpiServices mpi_;
   core::Generation generation_;
+  Result<std::string> code_ = std::string();  // as RunIn has it
   // Until the others are launched: ranks that live on into generation_, and the environment that
   // each knows.
   std::map<uint32_t, std::vector<std::string>> known_;

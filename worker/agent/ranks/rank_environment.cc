@@ -10,6 +10,7 @@
 #include "worker/agent/processes/program.h"
 #include "worker/agent/rank_socket/launcher_folder.h"
 #include "worker/agent/storage/checkpoint_volume.h"
+#include "worker/code/code_folder.h"
 
 namespace lockstep::agent {
 
@@ -35,6 +36,16 @@ std::vector<std::string> Inherited(const core::AgentConfig& config) {
     }
   }
   return environment;
+}
+
+// Their code is there, not where the image has it.
+void RunInFolder(SpawnRequest* request, const std::string& folder) {
+  const std::string original = OriginalFolder(request->working_directory);
+  const std::string path = PythonPathInTree(Variable(request->env, "PYTHONPATH"), original, folder);
+  std::erase_if(request->env,
+                [](const std::string& entry) { return entry.starts_with("PYTHONPATH="); });
+  request->env.push_back("PYTHONPATH=" + path);
+  request->working_directory = folder;
 }
 
 // IP:PORT of each rank, where there are ports for them.
@@ -148,6 +159,7 @@ SpawnRequest RankEnvironment::RequestFor(const core::Start& start, int local_ran
   request.env = core::BuildEnvironment(inherited_, job_, Identity(start, local_rank));
   request.argv = core::BuildCommand(job_, request.env);
   request.working_directory = config_->job.spec.working_dir;
+  if (!code_folder_.empty()) RunInFolder(&request, code_folder_);
   return request;
 }
 

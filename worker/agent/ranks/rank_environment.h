@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process/process.h"
@@ -30,6 +31,8 @@ class RankEnvironment {
   // Looks for the network interface, the RDMA devices and a port for NCCL's RAS.
   void FindNetwork();
   void BeginGeneration(const core::Start& start);
+  // Ranks run in this folder, which has their code; "": where the job says.
+  void RunIn(std::string folder) { code_folder_ = std::move(folder); }
   // For a launcher on machine 0: its remote shell and lists of machines, for this generation.
   Status MakeLauncher();
 
@@ -69,6 +72,7 @@ class RankEnvironment {
   std::string ras_address_;   // likewise
   std::string rdma_devices_;  // likewise
   std::string launcher_dir_;  // likewise
+  std::string code_folder_;   // as RunIn has it
   core::Start start_;         // of the generation at hand
 };
 

@@ -49,6 +49,7 @@ std::vector<Message> OneOfEach() {
   start.master_port = 20000;
   start.lease = {true, seconds(5), milliseconds(20), seconds(15)};
   start.ports = {{"10.0.0.1", 20001}, {"fd00::2", 20001}};
+  start.code = "5eed";
   start.members = Members::Of({0, 1, 3});
   Verdict verdict;
   verdict.generation = {1, 2};
@@ -114,7 +115,10 @@ std::vector<Message> OneOfEach() {
           StartAgain{{1, 2}, 3, seconds(7)},
           UsageMessage{{2500, 4096, -1, 7}, {4, 2, 1, 9}},
           Look{{1, 2}, seconds(5)},
-          Looked{{1, 2}, {{3, "load (train.py:30)"}}}};
+          Looked{{1, 2}, {{3, "load (train.py:30)"}}},
+          HeldCode{"10.0.0.2:7070", {"5eed", "f00d"}, {1, 2}, "5eed"},
+          FetchCode{"5eed", "10.0.0.2:7070"},
+          CodeFailed{"5eed", "the disk is full"}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {

@@ -38,6 +38,18 @@ GangStatus SomeStatus() {
   generation.failure.message = "rank 3 on machine 1 was killed by SIGKILL";
   status.history.push_back(generation);
   status.last_failure = generation.failure;
+  status.code = SyncedCode{.digest = "5eed",
+                           .files = 3,
+                           .by = "alice",
+                           .since = seconds(4),
+                           .generation = {2, 4},
+                           .next = "f00d",
+                           .next_by = "bob",
+                           .missing = "1, 2",
+                           .dropped = "beef",
+                           .problem = "the disk is full",
+                           .lost = true,
+                           .broken = true};
   Verdict verdict;
   verdict.generation = {2, 5};
   verdict.exit_code = 70;
@@ -59,6 +71,10 @@ TEST(GangStatusTest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(read->machines.at(0).silent_for, milliseconds(1500));
   EXPECT_EQ(read->machines.at(0).slow, "link 0.1 GB/s");
   EXPECT_EQ(read->preflight, SomeStatus().preflight);
+  ASSERT_TRUE(read->code);
+  EXPECT_EQ(read->code->since, seconds(4));
+  EXPECT_EQ(read->code->generation, (Generation{2, 4}));
+  EXPECT_TRUE(read->code->lost && read->code->broken);
 }
 
 TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {

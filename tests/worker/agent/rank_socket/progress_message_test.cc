@@ -92,6 +92,19 @@ TEST(ProgressMessage, ReadsWhereARankStoodInAGeneration) {
   EXPECT_EQ(Parse<ProgressReport>(R"({"rank":3,"step":1,"generation":"1-3","place":7})").step, 1);
 }
 
+TEST(ProgressMessage, ReadsNewCodeAndThatItsEditorHasLeft) {
+  const auto code = Parse<CodeQuestion>(
+      R"({"id":5,"code":"5eed","incoming":"incoming-7","replaces":"","by":"alice","words":"a.py","watched":true})");
+  EXPECT_EQ(code.digest, "5eed");
+  EXPECT_EQ(code.incoming, "incoming-7");
+  EXPECT_TRUE(code.watched);
+  EXPECT_EQ(Parse<EditorLeft>(R"({"id":6,"editor_left":true})").id, 6U);
+  EXPECT_FALSE(ParseProgressMessage(R"({"id":5,"code":"5eed"})").ok());
+  EXPECT_FALSE(ParseProgressMessage(
+                   R"({"id":5,"code":"5eed","incoming":"../x","replaces":"","by":"","words":""})")
+                   .ok());
+}
+
 TEST(ProgressMessage, AProgramThatHasEndedSaysWhichProcessItWas) {
   const auto done = Parse<DoneReport>(R"({"rank":3,"id":5,"done":"1-3","pid":471})");
   EXPECT_EQ(done.rank, 3U);
