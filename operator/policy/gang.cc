@@ -1,5 +1,6 @@
 #include "operator/policy/facts/rules.h"
 #include "operator/policy/policies.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -127,6 +128,7 @@ void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
   }
   if (stop) desired.stop = core::DesiredState::DesiredStop{stop->reason, spec.grace_period};
   desired.restart = WantedRestart(context);
+  desired.code = RecordedCode(context);
   context.decision.desired = std::move(desired);
 }
 

@@ -262,7 +262,7 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
          before.observed_generation != after.observed_generation ||
          before.gang_generation != after.gang_generation || before.counters != after.counters ||
          before.last_failure != after.last_failure || before.restart != after.restart ||
-         !same_conditions(before, after);
+         before.code != after.code || !same_conditions(before, after);
 }
 
 }  // namespace
@@ -276,6 +276,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   ObservePrestart(context);
   ObservePreflight(context);
   ObserveRestart(context);
+  ObserveCode(context);
   next.state = StateOf(context, stop);
   ObserveTimings(context);
   CountRestarts(context);

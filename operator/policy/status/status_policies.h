@@ -49,6 +49,9 @@ void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang);
 void ConcludeProgress(ReconcileContext& context,
                       const core::Termination* verdict);  // null: no verdict
 // history.cc: how generations ended and the next ones came.
+// What gangs of jobs with sync report about their code, and what machine 0 must know of it.
+void ObserveCode(ReconcileContext& context);
+std::optional<core::DesiredState::Code> RecordedCode(const ReconcileContext& context);
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
 // The last answer of machine 0's current attempt, which may have ended since; null: there is none.
 const core::GangStatus* LastReport(const ReconcileContext& context);
