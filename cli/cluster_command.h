@@ -71,6 +71,12 @@ struct RestartCommand {
   bool at_commit = false;
 };
 
+struct SyncCommand {
+  std::string name{};
+  std::string folder{};
+  bool watch = false;
+};
+
 struct SuspendCommand {
   std::string name{};
   bool suspend = true;  // false: resume
@@ -89,7 +95,7 @@ struct DeleteCommand {
 struct ClusterCommand {
   ClusterAddress where;
   std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, WhyCommand, DebugCommand,
-               RestartCommand, SuspendCommand, ScaleCommand, DeleteCommand, UiCommand>
+               RestartCommand, SuspendCommand, ScaleCommand, DeleteCommand, UiCommand, SyncCommand>
       what;
   // A run of that name on this computer is meant, if there is one: status, logs, why.
   bool here_first = false;

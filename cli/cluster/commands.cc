@@ -28,6 +28,8 @@ int RunClusterCommand(const ClusterCommand& command) {
       return Submit(command.where, what);
     } else if constexpr (std::is_same_v<What, DebugCommand>) {
       return Debug(command.where, what);
+    } else if constexpr (std::is_same_v<What, SyncCommand>) {
+      return Sync(command.where, what);
     } else if constexpr (std::is_same_v<What, UiCommand>) {
       return Ui(command.where, what);
     } else {

@@ -19,6 +19,8 @@ Result<int> Run(Connection& cluster, const ScaleCommand& command);
 Result<int> Run(Connection& cluster, const DeleteCommand& command);
 // By kubectl, in each pod: who may exec there may trace what runs there, too.
 Result<int> Debug(const ClusterAddress& where, const DebugCommand& command);
+// By kubectl, into machine 0's pod: who may exec there may run any code there.
+Result<int> Sync(const ClusterAddress& where, const SyncCommand& command);
 // Serves the page of a job, or of all jobs, until a signal asks for the end.
 Result<int> Ui(const ClusterAddress& where, const UiCommand& command);
 // Validates the files before it looks for a cluster.

@@ -12,8 +12,9 @@ constexpr const char* kRunFolder = "/run/lockstep/agent";
 }  // namespace
 
 std::vector<std::string> AskPod(const ClusterAddress& where, const kube::PodView& pod,
-                                std::initializer_list<const char*> question) {
+                                std::initializer_list<const char*> question, bool with_stdin) {
   std::vector<std::string> argv = {"kubectl", "exec", pod.meta.name};
+  if (with_stdin) argv.emplace_back("--stdin");
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) argv.insert(argv.end(), {option, value});
   };

@@ -14,7 +14,8 @@ namespace lockstep::cli {
 // `kubectl exec` of the agent's program in the pod's worker, with `question` and the folder of the
 // agent that runs there: "--evidence".
 std::vector<std::string> AskPod(const ClusterAddress& where, const kube::PodView& pod,
-                                std::initializer_list<const char*> question);
+                                std::initializer_list<const char*> question,
+                                bool with_stdin = false);
 
 }  // namespace lockstep::cli
 

@@ -154,6 +154,18 @@ void AddRestart(CLI::App& app, Invocation* invocation) {
           ""));
 }
 
+void AddSync(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<SyncCommand>();
+  CLI::App* command =
+      Add(app, invocation, "sync",
+          "Run the code of a folder on all machines of a job that has spec.sync", what);
+  AddName(command, what->name);
+  command->add_option("DIR", what->folder, "The folder with the code")->required();
+  command->add_flag("--watch", what->watch,
+                    "Run each edit. Code that fails before its first step holds the gang, "
+                    "uncharged, until the next edit");
+}
+
 void AddSuspend(CLI::App& app, Invocation* invocation, const char* name, const char* description,
                 bool suspend) {
   auto what = std::make_shared<SuspendCommand>();
@@ -202,6 +214,7 @@ void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddWhy(app, invocation);
   AddDebug(app, invocation);
   AddRestart(app, invocation);
+  AddSync(app, invocation);
   AddSuspend(app, invocation, "suspend", "Stop a job and release its machines", true);
   AddSuspend(app, invocation, "resume", "Continue a suspended job", false);
   AddScale(app, invocation);
