@@ -14,6 +14,7 @@ int RunFloor(const std::vector<std::string>& arguments);
 // [MACHINES [PROCESSES [RUNS]]]
 int RunFence(const std::vector<std::string>& arguments);
 int RunDecide(const std::vector<std::string>& arguments);
+int RunView(const std::vector<std::string>& arguments);
 // [MEMBERS [RUNS]]
 int RunScale(const std::vector<std::string>& arguments);
 

@@ -24,6 +24,8 @@ constexpr std::array kBenchmarks = {
               lockstep::bench::RunFloor},
     Benchmark{"fence", "a barrier of a thousand MPI processes", lockstep::bench::RunFence},
     Benchmark{"scale", "one coordinator and a thousand members", lockstep::bench::RunScale},
+    Benchmark{"view", "what an open page of a gang of up to 4,096 machines costs a run",
+              lockstep::bench::RunView},
 };
 
 int Help() {

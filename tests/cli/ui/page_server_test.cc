@@ -75,6 +75,21 @@ TEST(RefusalTest, ALinkToThePageMayBeFollowedButNoFrameShowsIt) {
   EXPECT_EQ(from("/api/view", "navigate", "document"), 403);
 }
 
+TEST(RefusalTest, APublicServerAnswersToItsNamesAlone) {
+  const std::vector<std::string> hosts = {"lockstep.example.com", "lockstep"};
+  const auto rule = [&](const char* host, const char* origin) {
+    return RefusalOf(Request("/api/view", {{"host", host}, {"origin", origin}}), hosts).status;
+  };
+  EXPECT_EQ(rule("lockstep.example.com", "https://lockstep.example.com"), 0);
+  EXPECT_EQ(rule("Lockstep:8080", "http://Lockstep:8080"), 0);
+  EXPECT_EQ(rule("lockstep.example.com", "https://evil.test"), 403);
+  EXPECT_EQ(rule("lockstep", "https://lockstep.example.com"), 403);
+  for (const char* host : {"127.0.0.1", "localhost", "evil.test", "lockstep.example.com.evil.test",
+                           "", "10.0.0.7:8080"}) {
+    EXPECT_EQ(rule(host, "null"), 421) << host;
+  }
+}
+
 class PageServerTest : public LoopTest {
  protected:
   PageServerTest() : html_(Compress("<html>page")) {
@@ -231,6 +246,83 @@ TEST_F(PageServerTest, ABrowserThatDiesWhileItWaitsIsForgotten) {
   server_->Notify();
   Settle();
   EXPECT_THAT(AskWithToken("/api/view"), HasSubstr(" 200 "));
+}
+
+// One that others judge: "good" is Ann's token, "late" is not judged until `verdict_` is called.
+class PublicPageTest : public PageServerTest {
+ protected:
+  PublicPageTest() {
+    PageServer::Handlers handlers;
+    handlers.version = [this] { return version_; };
+    handlers.view = [](uint64_t) { return R"({"of":"Ann"})"; };
+    ann_ = std::move(handlers);
+    server_ = std::make_unique<PageServer>(
+        loop(), PageFile{html_, "default-src 'none'"},
+        PageServer::Public{.hosts = {"127.0.0.1"},
+                           .judge =
+                               [this](const std::string& token, const PageServer::Answer& done) {
+                                 if (token == "good") return done(std::string("Ann"));
+                                 if (token == "late") return void(verdict_ = done);
+                                 if (token == "down") return done(Error::Unavailable("no answer"));
+                                 done(Error::Denied("who is that?"));
+                               }},
+        [this](const PageServer::Subject& subject) -> const PageServer::Handlers* {
+          asked_ = subject;
+          return subject.viewer == "Ann" && subject.job != "gone" ? &ann_ : nullptr;
+        });
+    EXPECT_TRUE(server_->Listen(0).ok());
+  }
+  static std::string With(const std::string& token, const std::string& path = "/api/view") {
+    return Line(path) + "Authorization: Bearer " + token + "\r\n";
+  }
+
+  PageServer::Handlers ann_;
+  PageServer::Subject asked_;
+  PageServer::Answer verdict_;
+};
+
+TEST_F(PublicPageTest, EachRequestIsOfTheViewerWhoseTokenItHas) {
+  EXPECT_THAT(Ask(With("good", "/api/view?job=a/b&namespace=a")), EndsWith(R"({"of":"Ann"})"));
+  EXPECT_EQ(asked_.viewer + " " + asked_.name_space + " " + asked_.job, "Ann a a/b");
+  EXPECT_THAT(Ask(With("good", "/api/view?job=gone")), HasSubstr(" 404 "));
+}
+
+TEST_F(PublicPageTest, WithoutATokenThatCountsThePageMayAskForOne) {
+  for (const std::string& request :
+       {Line("/api/view"), With("bad"), With("good;x"), With("\xc3\xa9"), With("")}) {
+    EXPECT_THAT(Ask(request), testing::AllOf(StartsWith("HTTP/1.1 401 Unauthorized\r\n"),
+                                             HasSubstr("WWW-Authenticate: Bearer\r\n"),
+                                             EndsWith("\"login\":true}")));
+  }
+  EXPECT_THAT(Ask(With("bad")), HasSubstr("who is that?"));
+  EXPECT_THAT(Ask(With("down")), testing::AllOf(HasSubstr(" 503 "), Not(HasSubstr("login"))));
+  EXPECT_THAT(Ask(With(server_->token())), HasSubstr(" 401 "));
+}
+
+TEST_F(PublicPageTest, ALateJudgementAnswersARequestThatStillWaits) {
+  const auto waiting = Open(With("late") + "\r\n");
+  ASSERT_TRUE(RunUntil([&] { return verdict_ != nullptr; }));
+  EXPECT_EQ(waiting->text(), "");
+  verdict_(std::string("Ann"));
+  ASSERT_TRUE(RunUntil([&] { return waiting->ended(); }));
+  EXPECT_THAT(waiting->text(), EndsWith(R"({"of":"Ann"})"));
+}
+
+TEST_F(PublicPageTest, AJudgementAfterTheServersEndIsNothing) {
+  const auto waiting = Open(With("late") + "\r\n");
+  ASSERT_TRUE(RunUntil([&] { return verdict_ != nullptr; }));
+  server_.reset();
+  verdict_(std::string("Ann"));
+  EXPECT_EQ(waiting->text(), "");
+}
+
+TEST_F(PublicPageTest, APageWaitsWhileItsViewIsNotKnown) {
+  const auto waiting = Open(With("good", "/api/view?after=5") + "\r\n");
+  ASSERT_TRUE(RunUntil([&] { return asked_.viewer == "Ann"; }));
+  ann_.version = [] { return uint64_t{0}; };
+  server_->Notify();
+  Settle();
+  EXPECT_EQ(waiting->text(), "");
 }
 
 TEST_F(PageServerTest, ALargeViewIsCompressedAndOneThatCannotBeSentIsAnError) {
