@@ -1,6 +1,6 @@
 // The page of a large gang: what `lockstep run --ui` spends on one answer of machine 0 while a page
 // is open. That is reading the answer, taking it into the view, writing what has changed, and
-// compressing it as for a browser.
+// compressing it as the server does above 1 MiB.
 #include "cli/ui/view.h"
 
 #include <string>
