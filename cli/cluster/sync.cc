@@ -77,7 +77,8 @@ class Syncing final : CodeSender::Owner {
       watch_ = std::move(*watch);
       if (Status watched = Watch(); !watched.ok()) return watched.error();
     }
-    Connect();
+    // Within the loop, which it may stop.
+    loop_->Post([this] { Connect(); });
     loop_->Run();
     watch_.reset();
     if (error_) return *error_;
