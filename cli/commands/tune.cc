@@ -44,7 +44,7 @@ Duration Of(double length) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(length));
 }
 
-// A folder for the trials' files, removed at the end unless one failed.
+// A folder for the trials' files. Only those of failed trials outlive it.
 class TrialFolder {
  public:
   static Result<TrialFolder> Make() {
@@ -64,6 +64,11 @@ class TrialFolder {
     std::filesystem::remove_all(path);
     std::filesystem::create_directory(path);
     return path;
+  }
+  // Of a trial that has a figure.
+  static void Remove(const std::string& place) {
+    std::error_code ignored;
+    std::filesystem::remove_all(place, ignored);
   }
   void Keep() { keep_ = true; }
   const std::string& path() const { return path_; }
@@ -124,6 +129,8 @@ int Tune(TuneOptions options) {
   Say("tune: " + std::to_string(order.size()) + (order.size() == 1 ? " trial of " : " trials of ") +
       FormatDuration(Of(options.warm_up + options.length)) + " and their start, on " +
       ToString(computer));
+  Say("the program writes its own files in each trial; only checkpoints below "
+      "LOCKSTEP_CHECKPOINT_DIR are kept apart");
   const StopSignals signals;
   StretchLimits limits{Of(options.warm_up), Of(options.length)};
   int longer = 0;
@@ -152,8 +159,10 @@ int Tune(TuneOptions options) {
     ++i;
     if (stretch.ok()) {
       row.stretches.push_back(*stretch);
+      TrialFolder::Remove(place);
       continue;
     }
+    TrialFolder::Remove(place + "/checkpoints");
     row.failed = stretch.error().message;
     row.stretches.clear();
     folder->Keep();
@@ -248,8 +257,12 @@ void AddTune(CLI::App& app, Invocation* invocation) {
       "  lockstep tune -p 1,2,4 --threads 1,2 -o best.yaml job.yaml\n"
       "\n"
       "Each trial is a run of the program, in an order drawn by --seed. Its steps are those that\n"
-      "it reports or prints. Checkpoints go to a folder that is removed. Work is tokens a second\n"
-      "if the program reports them, else steps a second, times the ranks with PerProcess.\n"
+      "it reports or prints. Checkpoints below LOCKSTEP_CHECKPOINT_DIR go to a folder that is\n"
+      "removed. What the program writes elsewhere, it writes in each trial: give it another "
+      "output\n"
+      "folder. Work is tokens a second if the program reports them, else steps a second, times "
+      "the\n"
+      "ranks with PerProcess.\n"
       "Exit codes: 0 measured; 1 no setting has a figure; 2 wrong usage, or the job isn't valid;\n"
       "143 interrupted, after what was measured is shown.");
   command->callback([options, invocation] {

@@ -51,8 +51,9 @@ std::vector<size_t> OrderOfTrials(size_t settings, int rounds, uint64_t seed);
 // The job with this setting.
 core::TrainingJob WithSetting(core::TrainingJob job, const TuneSetting& setting);
 
-// The same for a trial, which must not touch what the job keeps: checkpoints go to `folder` and are
-// not resumed from; nothing is restarted, replaced, parked, measured before or kept as a log.
+// The same for a trial. Its checkpoints go to `folder`, as far as the program asks Lockstep for
+// their place, and none is resumed from. Nothing is restarted, replaced, parked, measured before or
+// kept as a log.
 core::TrainingJob TrialOf(core::TrainingJob job, const TuneSetting& setting,
                           const std::string& folder);
 
