@@ -68,6 +68,7 @@ class Gang final : public CoordinatorHost::Owner {
         BenchMember::Handlers{});
     status_ = std::make_unique<StatusServer>(
         loop, StatusServer::Handlers{.memory = {},
+                                     .code = {},
                                      .status =
                                          [this](bool) {
                                            return core::StatusOf(host_->coordinator(), BootTime(),
