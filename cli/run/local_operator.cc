@@ -54,9 +54,6 @@ constexpr size_t kLogLineBytes = 64;                // of JSON around each line
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
 constexpr Duration kLastRetry = milliseconds(100);
-// Each machine's steps change the status twice a second; with many of them people read slower.
-constexpr Duration kCalm = milliseconds(50);
-constexpr int kManyMachines = 8;
 
 control::MachineEnd MachineEndOf(const AgentEnd& end) {
   control::MachineEnd ended;
@@ -88,7 +85,7 @@ gang::GangLinkOptions LinkOptions(int machines, bool page) {
   gang::GangLinkOptions options;
   options.first_retry = kFirstRetry;
   options.last_retry = kLastRetry;
-  options.calm = machines > kManyMachines ? kCalm : Duration::zero();
+  options.calm = StatusPause(machines);
   options.by_machine = page;
   // These agents are this user's own, and so is the processor.
   options.first_gap = options.last_gap = Duration::zero();
@@ -737,6 +734,17 @@ class LocalOperator final : private gang::GangLink::Owner {
 };
 
 }  // namespace
+
+Duration StatusPause(int machines) {
+  constexpr int kFew = 8;
+  constexpr int kSome = 64;
+  constexpr int kMany = 4096;
+  constexpr Duration kShortest = milliseconds(50);
+  constexpr Duration kLongest = seconds(1);
+  if (machines <= kFew) return Duration::zero();
+  const int above = std::clamp(machines, kSome, kMany) - kSome;
+  return kShortest + (kLongest - kShortest) * above / (kMany - kSome);
+}
 
 Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options) {
   Result<RunSetup> setup =

@@ -20,6 +20,10 @@
 
 namespace lockstep::cli {
 
+// Between two questions for the gang's status. Each machine's steps change it twice a second; with
+// many machines people read slower, and an answer takes longer to read. None for up to 8 machines.
+Duration StatusPause(int machines);
+
 struct RunOptions {
   std::string agent;                         // path of lockstep-agent
   Nodes nodes;                               // where it runs; as many as machines
