@@ -60,7 +60,8 @@ struct UiCommand {
   std::string name{};  // "": all
   uint16_t port = 0;   // 0: a free one
   // For many people, each with a token of their own; "": for this user.
-  std::string serve{};               // the address to listen on, as "0.0.0.0:8080"
+  std::string serve{};               // the address to listen on, as "8080"
+  std::string health{};              // that of probes; "": none
   std::vector<std::string> hosts{};  // the names of that server
 };
 

@@ -27,6 +27,7 @@ struct UiOptions {
   uint16_t port = 0;
   std::string html;
   std::string serve;
+  std::string health;
   std::vector<std::string> hosts;
 };
 
@@ -126,9 +127,9 @@ void AddUi(CLI::App& app, Invocation* invocation) {
   CLI::Option* serve =
       command
           ->add_option("--serve", options->serve,
-                       "Serve the page to many people on this address, such as 0.0.0.0:8080; each "
-                       "logs in with a token of the cluster")
-          ->type_name("ADDRESS:PORT")
+                       "Serve the page to many people on this port of all addresses, or on this "
+                       "address; each logs in with a token of the cluster")
+          ->type_name("PORT|IP:PORT")
           ->excludes(port);
   CLI::Option* host =
       command
@@ -137,6 +138,11 @@ void AddUi(CLI::App& app, Invocation* invocation) {
           ->type_name("NAME")
           ->needs(serve);
   serve->needs(host);
+  command
+      ->add_option("--health", options->health,
+                   "Answer probes of /healthz on this port, which the page's visitors cannot fill")
+      ->type_name("PORT|IP:PORT")
+      ->needs(serve);
   const std::shared_ptr<ClusterAddress> where = AddClusterAddress(command);
   command->footer(
       "Examples:\n"
@@ -144,7 +150,7 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       "  lockstep ui run.json --html run.html\n"
       "  kubectl lockstep ui gpt -n team-a\n"
       "  kubectl lockstep ui                        all jobs that you may list\n"
-      "  kubectl lockstep ui --serve 0.0.0.0:8080 --host lockstep.example.com\n"
+      "  kubectl lockstep ui --serve 8080 --host lockstep.example.com\n"
       "\n"
       "`lockstep run --ui` shows a run while it lasts.\n"
       "Exit codes: 0 shown; 1 the page or file cannot be written or served, or the cluster cannot\n"
@@ -158,8 +164,9 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       invocation->exit_code = Fail(Error::Invalid("--serve shows all jobs: leave NAME out"));
     } else {
       for (std::string& name : options->hosts) name = ToLower(name);
-      invocation->exit_code = invocation->on_cluster(
-          {*where, UiCommand{options->what, options->port, options->serve, options->hosts}});
+      invocation->exit_code =
+          invocation->on_cluster({*where, UiCommand{options->what, options->port, options->serve,
+                                                    options->health, options->hosts}});
     }
   });
 }

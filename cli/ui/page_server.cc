@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/http/listen_on.h"
 #include "base/net/connection.h"
 #include "base/process/stop_signals.h"
 #include "base/text/ascii.h"
@@ -84,6 +85,11 @@ bool TakesGzip(const HttpRequest& request) {
 int StatusOf(const Error& error) {
   if (error.kind == ErrorKind::kInvalid) return 400;
   return error.kind == ErrorKind::kNotFound ? 404 : 503;
+}
+
+PageServer::Subject With(PageServer::Subject subject, PageServer::Visit visit) {
+  subject.visit = visit;
+  return subject;
 }
 
 void Send(HttpResponder respond, bool gzip, Result<std::string> json) {
@@ -206,8 +212,10 @@ PageServer::~PageServer() {
 Status PageServer::Listen(uint16_t port) {
   const Result<Endpoint> endpoint = MakeEndpoint("127.0.0.1", port);
   if (!endpoint.ok()) return endpoint.error();
-  return Listen(*endpoint);
+  return http_.Listen(*endpoint);
 }
+
+Status PageServer::Listen(const std::string& address) { return ListenOn(&http_, address); }
 
 Status PageServer::ServeUntilStopped(uint16_t port) {
   if (Status listens = Listen(port); !listens.ok()) return listens;
@@ -265,9 +273,14 @@ void PageServer::ServeData(const HttpRequest& request, const std::string& viewer
                            HttpResponder respond) {
   const Subject subject{viewer, Parameter(request, "namespace"), Parameter(request, "job")};
   const bool plain = subject.job.size() + subject.name_space.size() <= kMostOfJob;
-  const Handlers* handlers = plain ? find_(subject) : nullptr;
+  DropGone();
+  const Result<const Handlers*> found = plain ? find_(subject) : nullptr;
+  if (!found.ok()) return Send(std::move(respond), false, found.error());
+  const Handlers* handlers = *found;
   if (handlers == nullptr) return respond.Send(Refuse(404, kNoSuchJob));
-  if (request.path == "/api/view") return ServeView(request, subject, std::move(respond));
+  if (request.path == "/api/view") {
+    return ServeView(request, subject, *handlers, std::move(respond));
+  }
   const bool gzip = TakesGzip(request);
   const auto rank = NumberOf<uint32_t>(request, "rank");
   const auto after = NumberOf<uint64_t>(request, "after");
@@ -289,7 +302,7 @@ void PageServer::ServeData(const HttpRequest& request, const std::string& viewer
 }
 
 void PageServer::ServeView(const HttpRequest& request, const Subject& subject,
-                           HttpResponder respond) {
+                           const Handlers& handlers, HttpResponder respond) {
   const auto after = NumberOf<uint64_t>(request, "after");
   const std::string page = Parameter(request, "id");
   const bool plain = std::ranges::all_of(page, [](char c) {
@@ -307,26 +320,54 @@ void PageServer::ServeView(const HttpRequest& request, const Subject& subject,
   pages_[page] = {loop_->now(), after->value_or(0)};
   Waiting waiting{std::move(respond), subject, page, after->value_or(0), 0};
   // A page of an earlier run may know more than there is.
-  const uint64_t version = find_(subject)->version();
+  const uint64_t version = handlers.version();
   if (version != 0 && waiting.after != version) return SendView(std::move(waiting));
+  if (public_) MakeRoom(subject.viewer);
   waiting_.push_back(std::move(waiting));
   const auto place = std::prev(waiting_.end());
-  place->timer = loop_->StartTimer(loop_->now() + kPatience, [this, place] {
-    Waiting late = std::move(*place);
-    waiting_.erase(place);
-    SendView(std::move(late));
-  });
+  place->timer =
+      loop_->StartTimer(loop_->now() + kPatience, [this, place] { SendView(Take(place)); });
+}
+
+PageServer::Waiting PageServer::Take(Place place) {
+  loop_->CancelTimer(place->timer);
+  Waiting waiting = std::move(*place);
+  waiting_.erase(place);
+  return waiting;
+}
+
+void PageServer::MakeRoom(const std::string& viewer) {
+  const auto of_viewer = [&](const Waiting& each) { return each.subject.viewer == viewer; };
+  if (static_cast<size_t>(std::ranges::count_if(waiting_, of_viewer)) < kMostPolls) return;
+  SendView(Take(std::ranges::find_if(waiting_, of_viewer)));
+}
+
+void PageServer::DropGone() {
+  std::vector<Subject> left;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const auto each = it++;
+    if (each->respond.gone()) left.push_back(Take(each).subject);
+  }
+  for (const Subject& subject : left) {
+    const bool other = std::ranges::any_of(waiting_, [&](const Waiting& each) {
+      return each.subject.viewer == subject.viewer &&
+             each.subject.name_space == subject.name_space && each.subject.job == subject.job;
+    });
+    if (!other) (void)find_(With(subject, Visit::kLeave));
+  }
 }
 
 void PageServer::SendView(Waiting waiting) {
   if (waiting.respond.gone()) return;
-  const Handlers* handlers = find_(waiting.subject);
+  const Result<const Handlers*> found = find_(With(waiting.subject, Visit::kLook));
+  if (!found.ok()) return Send(std::move(waiting.respond), false, found.error());
+  const Handlers* handlers = *found;
   if (handlers == nullptr) return waiting.respond.Send(Refuse(404, kNoSuchJob));
   if (handlers->version() == 0) {
     return waiting.respond.Send(Refuse(503, "nothing is known yet"));
   }
-  if (const auto found = pages_.find(waiting.page); found != pages_.end()) {
-    found->second = {loop_->now(), handlers->version()};
+  if (const auto page = pages_.find(waiting.page); page != pages_.end()) {
+    page->second = {loop_->now(), handlers->version()};
   }
   // Every browser takes gzip; it is used for large views alone.
   Send(std::move(waiting.respond), true, handlers->view(waiting.after));
@@ -337,24 +378,21 @@ void PageServer::Notify() {
   notifying_ = true;
   loop_->Post(lifetime_.Guard([this] {
     notifying_ = false;
+    DropGone();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      const Handlers* handlers = find_(it->subject);
+      const auto each = it++;
+      const Result<const Handlers*> found = find_(With(each->subject, Visit::kLook));
+      const Handlers* handlers = found.ok() ? *found : nullptr;
       const uint64_t version = handlers == nullptr ? 0 : handlers->version();
-      const bool waits = handlers != nullptr && (version == 0 || it->after == version);
-      if (waits && !it->respond.gone()) {
-        ++it;
-        continue;
-      }
-      loop_->CancelTimer(it->timer);
-      Waiting waiting = std::move(*it);
-      it = waiting_.erase(it);
-      SendView(std::move(waiting));
+      const bool waits = handlers != nullptr && (version == 0 || each->after == version);
+      if (!waits) SendView(Take(each));
     }
   }));
 }
 
 bool PageServer::Owes() const {
-  const Handlers* handlers = find_({});
+  const Result<const Handlers*> found = find_({.visit = Visit::kLook});
+  const Handlers* handlers = found.ok() ? *found : nullptr;
   const uint64_t version = handlers == nullptr ? 0 : handlers->version();
   const Time now = BootTime();
   const bool late = std::ranges::any_of(pages_, [&](const auto& entry) {

@@ -15,7 +15,8 @@
 //      compared in constant time; in the address it is the fragment, which browsers never send.
 //
 // Bounded: kMostConnections (kMostPublic), and 2 MiB of answers that a browser has not read, beyond
-// which it is cut off. Nothing waits for a browser. One thread.
+// which it is cut off. Of a public server's viewer, kMostPolls wait for a change: one more, and the
+// oldest gets the view that stands. Nothing waits for a browser. One thread.
 #ifndef LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 #define LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 
@@ -45,6 +46,9 @@ class PageServer {
   static constexpr Duration kPatience = seconds(20);  // of a long poll
   static constexpr Duration kWatching = seconds(3);   // since a page asked last
   static constexpr size_t kMostPages = 64;            // that are told apart
+  static constexpr size_t kMostPolls = 8;             // of a public server's viewer
+  // For so long after it was asked for last, a view counts as shown by somebody.
+  static constexpr Duration kShown = kPatience + seconds(5);
 
   using Answer = std::function<void(Result<std::string>)>;
   // JSON each. An error's kind makes the code: Invalid 400, NotFound 404, others 503. Version 0:
@@ -56,14 +60,20 @@ class PageServer {
     std::function<void(std::optional<uint32_t> rank, Answer)> stacks;
     std::function<Result<std::string>(uint32_t machine)> topology;
   };
+  enum class Visit {
+    kAsk,    // somebody asks: the view is made if there is none
+    kLook,   // nothing is made, and the view counts as shown no longer than before
+    kLeave,  // nobody shows it any more
+  };
   // What a request is about.
   struct Subject {
     std::string viewer{};      // as `judge` calls them; "" on a loopback port
     std::string name_space{};  // ?namespace=; "": none is named
     std::string job{};         // ?job=; "": none is named
+    Visit visit = Visit::kAsk;
   };
   // Null: there is no such page. They live until the next call of Find at least.
-  using Find = std::function<const Handlers*(const Subject& subject)>;
+  using Find = std::function<Result<const Handlers*>(const Subject& subject)>;
 
   // Who may ask a public server.
   struct Public {
@@ -84,7 +94,8 @@ class PageServer {
 
   // On 127.0.0.1; 0: a free port. Conflict when it is taken.
   Status Listen(uint16_t port);
-  Status Listen(const Endpoint& endpoint) { return http_.Listen(endpoint); }
+  // "IP:PORT" or "PORT", as ListenOn.
+  Status Listen(const std::string& address);
   // Listens, prints the address on standard error, and runs the loop until it is stopped.
   Status ServeUntilStopped(uint16_t port);
   std::string address() const;
@@ -114,8 +125,15 @@ class PageServer {
   void ServeHtml(const HttpRequest& request, HttpResponder respond) const;
   void ServeViewer(const HttpRequest& request, HttpResponder respond);
   void ServeData(const HttpRequest& request, const std::string& viewer, HttpResponder respond);
-  void ServeView(const HttpRequest& request, const Subject& subject, HttpResponder respond);
+  void ServeView(const HttpRequest& request, const Subject& subject, const Handlers& handlers,
+                 HttpResponder respond);
   void SendView(Waiting waiting);
+  using Place = std::list<Waiting>::iterator;
+  Waiting Take(Place place);
+  // Polls whose browser has hung up.
+  void DropGone();
+  // For one more poll of this viewer.
+  void MakeRoom(const std::string& viewer);
 
   EventLoop* loop_;
   PageFile page_;

@@ -1,10 +1,8 @@
 #include "operator/controller/http_port.h"
 
-#include <optional>
 #include <utility>
 
-#include "base/text/ascii.h"
-#include "base/text/endpoint.h"
+#include "base/http/listen_on.h"
 #include "base/thread.h"
 
 namespace lockstep::control {
@@ -31,7 +29,7 @@ Result<std::unique_ptr<HttpPort>> HttpPort::Start(const std::string& option,
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   std::unique_ptr<HttpPort> port(new HttpPort(std::move(*loop), std::move(answer)));
-  if (const Status listens = port->Listen(address); !listens.ok()) {
+  if (const Status listens = ListenOn(&port->server_, address); !listens.ok()) {
     return Error::Unavailable("cannot listen on " + address + " (" + listens.error().message +
                               "); give another " + option + ", IP:PORT or PORT");
   }
@@ -39,18 +37,6 @@ Result<std::unique_ptr<HttpPort>> HttpPort::Start(const std::string& option,
   if (!thread.ok()) return thread.error();
   port->thread_ = std::move(*thread);
   return port;
-}
-
-Status HttpPort::Listen(const std::string& address) {
-  if (const std::optional<uint16_t> port = ParseNumber<uint16_t>(address)) {
-    // IPv4 alone where the kernel has no IPv6.
-    Status listens = server_.Listen(*MakeEndpoint("::", *port));
-    if (listens.ok() || listens.error().kind == ErrorKind::kConflict) return listens;
-    return server_.Listen(*MakeEndpoint("0.0.0.0", *port));
-  }
-  const Result<Endpoint> endpoint = ParseEndpoint(address);
-  if (!endpoint.ok()) return endpoint.error();
-  return server_.Listen(*endpoint);
 }
 
 HttpPort::~HttpPort() {

@@ -33,7 +33,6 @@ class HttpPort {
 
  private:
   HttpPort(std::unique_ptr<EventLoop> loop, Answer answer);
-  Status Listen(const std::string& address);
 
   Answer answer_;
   std::unique_ptr<EventLoop> loop_;

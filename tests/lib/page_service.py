@@ -18,6 +18,7 @@ from tls import binary
 from waiting import wait_until
 
 SERVED = re.compile(r"is served on port (\d+)")
+PROBED = re.compile(r"probes are answered on port (\d+)")
 PATIENCE = 60
 JOBS = ("lockstep.dev", "trainingjobs", "get list watch")
 PODS, LOGS = ("", "pods", "list watch"), ("", "pods/log", "get")
@@ -81,7 +82,8 @@ class PageClient:
 class PageService(PageClient):
     def __init__(self, kubeconfig, host="page.test"):
         self.process = subprocess.Popen(
-            [binary("kubectl-lockstep"), "ui", "--serve", "127.0.0.1:0", "--host", host],
+            [binary("kubectl-lockstep"), "ui", "--serve", "0", "--health", "127.0.0.1:0", "--host",
+             host],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "KUBECONFIG": str(kubeconfig)})
         self.said = ""
@@ -91,6 +93,7 @@ class PageService(PageClient):
                            lambda: f"the server\n{self.said}", PATIENCE)
         assert found is not True, self.said
         super().__init__(int(found[1]), host)
+        self.health = int(PROBED.search(self.said)[1])
 
     def __enter__(self):
         return self

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr size_t kMostOfReason = 256;
+constexpr const char* kNoPageFree =
+    "the pages of other jobs take all places of this table: close another tab";
 constexpr kube::Resource kNamespaces{"", "v1", "namespaces"};
 
 }  // namespace
@@ -51,30 +53,71 @@ std::string FleetRow(const StoredJob& job, const std::string& problem) {
 FleetPage::FleetPage(JobPage::Sources sources, Options options)
     : sources_(std::move(sources)),
       options_(std::move(options)),
-      places_(sources_.loop, sources_.connection, [this] { Changed(); }),
+      places_(sources_.loop, sources_.queues, [this] { Changed(); }),
       calm_(sources_.loop,
             [this] {
-              ++version_;
+              // Above all versions of earlier tables, as JobPage::MakeView.
+              const auto first = static_cast<uint64_t>(BootTime() / milliseconds(1));
+              version_ = version_ == 0 ? std::max<uint64_t>(first, 1) : version_ + 1;
+              OpenAwaited();
               sources_.notify();
             }),
       idle_(sources_.loop, [this] { CloseIdle(); }) {
   handlers_.version = [this] { return version_; };
-  handlers_.view = [this](uint64_t) { return Json(); };
+  handlers_.view = [this](uint64_t) {
+    places_.Show();
+    return Json();
+  };
   Follow(options_.only);
 }
 
-const PageServer::Handlers* FleetPage::Find(const std::string& job) {
-  if (job.empty() || version_ == 0) return &handlers_;
+Result<const PageServer::Handlers*> FleetPage::Find(const std::string& job,
+                                                    PageServer::Visit visit) {
+  if (visit == PageServer::Visit::kAsk) asked_ = BootTime();
+  if (job.empty()) {
+    if (visit == PageServer::Visit::kLeave) asked_ -= PageServer::kShown;
+    return &handlers_;
+  }
+  if (version_ == 0) {
+    if (visit == PageServer::Visit::kAsk && awaited_.size() < options_.most_open) {
+      awaited_.insert(job);
+    }
+    return &handlers_;
+  }
   const auto found = open_.find(job);
   if (found != open_.end()) {
-    found->second.asked = BootTime();
+    if (visit == PageServer::Visit::kAsk) found->second.asked = BootTime();
+    if (visit == PageServer::Visit::kLeave) found->second.asked -= PageServer::kShown;
     return &found->second.page->handlers();
   }
   if (!rows_.contains(job)) return nullptr;
-  if (open_.size() >= options_.most_open) {
-    open_.erase(
-        std::ranges::min_element(open_, {}, [](const auto& each) { return each.second.asked; }));
+  if (visit != PageServer::Visit::kAsk || !HasPlace()) return Error::Unavailable(kNoPageFree);
+  return OpenJob(job);
+}
+
+Time FleetPage::asked() const {
+  Time last = asked_;
+  for (const auto& [job, open] : open_) last = std::max(last, open.asked);
+  return last;
+}
+
+bool FleetPage::HasPlace() {
+  if (open_.size() < options_.most_open) return true;
+  const auto oldest =
+      std::ranges::min_element(open_, {}, [](const auto& each) { return each.second.asked; });
+  if (BootTime() - oldest->second.asked < PageServer::kShown) return false;
+  open_.erase(oldest);
+  return true;
+}
+
+void FleetPage::OpenAwaited() {
+  for (const std::string& job : std::exchange(awaited_, {})) {
+    if (rows_.contains(job) && HasPlace()) OpenJob(job);
   }
+}
+
+const PageServer::Handlers* FleetPage::OpenJob(const std::string& job) {
+  ++made_;
   const size_t slash = job.find('/');
   const kube::ObjectName name{job.substr(0, slash), job.substr(slash + 1)};
   Open& opened = open_[job];

@@ -2,8 +2,9 @@
 // page of each of them once somebody opens it (JobPage).
 //
 // Bounded: kMostJobs rows, kMostNamespaces watches where the cluster as a whole may not be listed,
-// and `most_open` pages of jobs, of which the one that was asked for longest ago is closed; each is
-// closed kIdle after it was asked for last. One thread.
+// and `most_open` pages of jobs. One more takes the place of the one that was asked for longest
+// ago, but of none that somebody shows (PageServer::kShown). Each is closed kIdle after it was
+// asked for last. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_FLEET_PAGE_H_
 
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,8 +53,12 @@ class FleetPage {
   FleetPage& operator=(const FleetPage&) = delete;
 
   // "": the table; "NAMESPACE/NAME": the page of a job that it has. Until the jobs are known, one
-  // that waits.
-  const PageServer::Handlers* Find(const std::string& job);
+  // that waits. Unavailable: the page is not open, and there is no place for it.
+  Result<const PageServer::Handlers*> Find(const std::string& job, PageServer::Visit visit);
+  // When the table, or the page of one of its jobs, was asked for last; long ago: nobody shows it.
+  Time asked() const;
+  // How many pages of jobs it has made.
+  uint64_t made() const { return made_; }
 
  private:
   using Watch = std::unique_ptr<kube::Reflector<kube::JobView>>;
@@ -76,6 +82,10 @@ class FleetPage {
   void Note(const std::string& about, std::string sentence);
   void Changed();
   void CloseIdle();
+  bool HasPlace();
+  const PageServer::Handlers* OpenJob(const std::string& job);
+  // The jobs are known: the pages that wait for that.
+  void OpenAwaited();
   std::string Json() const;
 
   JobPage::Sources sources_;
@@ -85,6 +95,9 @@ class FleetPage {
   std::map<std::string, Row> rows_;  // by NAMESPACE/NAME
   std::map<std::string, std::string> notes_;
   std::map<std::string, Open> open_;
+  std::set<std::string> awaited_;  // jobs that were asked for before any was known
+  uint64_t made_ = 0;
+  Time asked_ = BootTime();  // the table itself
   QueuePlaces places_;
   WakeTimer calm_;
   WakeTimer idle_;

@@ -71,7 +71,7 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
     : sources_(std::move(sources)),
       name_(std::move(job)),
       clock_(BootTime(), WallNow()),
-      places_(sources_.loop, sources_.connection, [this] { ShowQueue(); }),
+      places_(sources_.loop, sources_.queues, [this] { ShowQueue(); }),
       logs_(sources_.loop, sources_.streams, this),
       stacks_(sources_.loop, sources_.spawner),
       gang_(sources_.loop, sources_.spawner, this),
@@ -83,7 +83,10 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
                    }),
       logs_timer_(sources_.loop, [this] { AnswerLogs(); }) {
   handlers_.version = [this] { return view_ && awaited_.empty() ? view_->version() : 0; };
-  handlers_.view = [this](uint64_t after) { return view_->Json(after, BootTime()); };
+  handlers_.view = [this](uint64_t after) {
+    places_.Show();
+    return view_->Json(after, BootTime());
+  };
   handlers_.log = [this](std::optional<uint32_t> rank, uint64_t after, PageServer::Answer answer) {
     Log(rank, after, std::move(answer));
   };
@@ -112,7 +115,11 @@ JobPage::JobPage(Sources sources, kube::ObjectName job)
           .on_problem = lifetime_.Hop(loop, [this](const Error& error) { OnPodsProblem(error); })});
 }
 
-JobPage::~JobPage() = default;
+JobPage::~JobPage() {
+  for (const LogQuestion& question : std::exchange(log_questions_, {})) {
+    question.answer(Error::Unavailable("the page of this job was closed; ask again"));
+  }
+}
 
 void JobPage::Changed() {
   if (handlers_.version() != 0) sources_.notify();

@@ -44,9 +44,10 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
     Spawner* spawner = nullptr;
     Connection* connection = nullptr;
     kube::Transport* streams = nullptr;  // for logs
-    ClusterAddress where = {};           // for kubectl
-    std::string kubectl = {};            // its path; "": there is none
-    std::string no_exec = {};            // the sentence that says so
+    QueueAsker* queues = nullptr;
+    ClusterAddress where = {};  // for kubectl
+    std::string kubectl = {};   // its path; "": there is none
+    std::string no_exec = {};   // the sentence that says so
     LogRingLimits lines = {};
     std::function<void()> notify = {};  // the version has changed
   };

@@ -4,13 +4,15 @@
 #include <utility>
 #include <variant>
 
+#include "base/http/http_server.h"
+#include "base/http/listen_on.h"
 #include "base/loop/event_loop.h"
 #include "base/process/process.h"
-#include "base/text/endpoint.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/fleet_page.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/queue_asker.h"
 #include "cli/cluster/page/viewers.h"
 #include "cli/say.h"
 #include "cli/ui/page_file.h"
@@ -32,11 +34,14 @@ std::string FindKubectl() {
 constexpr const char* kNoKubectl =
     "kubectl is not in PATH, so per-rank progress and stacks are not shown";
 
+Error Of(const std::string& option, Error error) {
+  error.message = option + ": " + error.message;
+  return error;
+}
+
 // For many people, until a signal asks for the end.
 Status ServeMany(EventLoop* loop, const PageFile& page, const ClusterAddress& where,
                  const UiCommand& command) {
-  const Result<Endpoint> listen = ParseEndpoint(command.serve);
-  if (!listen.ok()) return Error::Invalid("--serve: " + listen.error().message);
   Result<kube::ClientConfig> cluster = FindCluster(where);
   if (!cluster.ok()) return cluster.error();
   const Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
@@ -53,7 +58,21 @@ Status ServeMany(EventLoop* loop, const PageFile& page, const ClusterAddress& wh
           .judge = [&](const std::string& token,
                        PageServer::Answer done) { viewers.Judge(token, std::move(done)); }},
       [&](const PageServer::Subject& subject) { return viewers.Find(subject); });
-  if (Status listens = server->Listen(*listen); !listens.ok()) return listens;
+  // On the same thread, so that it answers only while the page can; with places of its own.
+  HttpServer health(loop, {.keep_alive = false},
+                    [](const HttpRequest& request, HttpResponder respond) {
+                      if (request.path == "/healthz") return respond.Send({.body = "ok\n"});
+                      respond.Send({.status = 404, .body = "only /healthz\n"});
+                    });
+  if (Status listens = server->Listen(command.serve); !listens.ok()) {
+    return Of("--serve", listens.error());
+  }
+  if (!command.health.empty()) {
+    if (Status listens = ListenOn(&health, command.health); !listens.ok()) {
+      return Of("--health", listens.error());
+    }
+    Say("probes are answered on port " + std::to_string(health.endpoint().port()));
+  }
   Say("the page of " + api_server + " is served on port " + std::to_string(server->port()));
   loop->Run();
   return {};
@@ -82,10 +101,12 @@ Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
   const Result<std::unique_ptr<kube::Transport>> streams = (*cluster)->OpenTransport();
   if (!streams.ok()) return streams.error();
   std::unique_ptr<PageServer> server;
+  QueueAsker queues(loop->get(), cluster->get());
   const JobPage::Sources sources{.loop = loop->get(),
                                  .spawner = spawner->get(),
                                  .connection = cluster->get(),
                                  .streams = streams->get(),
+                                 .queues = &queues,
                                  .where = where,
                                  .kubectl = FindKubectl(),
                                  .no_exec = kNoKubectl,
@@ -99,9 +120,10 @@ Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
         std::make_unique<FleetPage>(sources, FleetPage::Options{.only = where.name_space,
                                                                 .own = (*cluster)->name_space(),
                                                                 .another = "name another with -n"});
-    server = std::make_unique<PageServer>(
-        loop->get(), *page,
-        [&all](const PageServer::Subject& subject) { return all->Find(subject.job); });
+    server = std::make_unique<PageServer>(loop->get(), *page,
+                                          [&all](const PageServer::Subject& subject) {
+                                            return all->Find(subject.job, subject.visit);
+                                          });
   } else {
     one = std::make_unique<JobPage>(sources,
                                     kube::ObjectName{(*cluster)->name_space(), command.name});

@@ -15,6 +15,10 @@ namespace {
 
 constexpr kube::Resource kSelfReviews{"authentication.k8s.io", "v1", "selfsubjectreviews"};
 constexpr Duration kPatience = seconds(10);
+constexpr const char* kNotAccepted = "the API server does not accept this token";
+constexpr const char* kNoTableFree =
+    "the tables of two namespaces are shown already: close another tab";
+constexpr const char* kTooManyLogins = "too many people log in at once; the page tries again";
 
 std::string IdOf(const std::string& token) {
   Sha256 hash;
@@ -70,6 +74,7 @@ Result<Viewers::Viewer> Viewers::Open(const std::string& token) const {
   Result<std::unique_ptr<kube::Transport>> streams = viewer.connection->OpenTransport();
   if (!streams.ok()) return streams.error();
   viewer.streams = std::move(*streams);
+  viewer.queues = std::make_unique<QueueAsker>(sources_.loop, viewer.connection.get());
   return viewer;
 }
 
@@ -77,11 +82,8 @@ void Viewers::Judge(const std::string& token, PageServer::Answer done) {
   const std::string id = IdOf(token);
   auto found = viewers_.find(id);
   if (found == viewers_.end()) {
-    const auto logins =
-        std::ranges::count_if(viewers_, [](const auto& each) { return !each.second.accepted; });
-    if (static_cast<size_t>(logins) >= kMostLogins) {
-      return done(Error::Unavailable("too many people log in at once; the page tries again"));
-    }
+    if (IsRefused(id)) return done(Error::Denied(kNotAccepted));
+    if (!TakeLogin()) return done(Error::Unavailable(kTooManyLogins));
     Result<Viewer> opened = Open(token);
     if (!opened.ok()) return done(opened.error());
     found = viewers_.emplace(id, std::move(*opened)).first;
@@ -90,8 +92,35 @@ void Viewers::Judge(const std::string& token, PageServer::Answer done) {
   viewer.asked = BootTime();
   if (!idle_.armed()) idle_.WakeAt(viewer.asked + kIdle);
   if (viewer.accepted && viewer.asked - viewer.judged < kAgain) return done(id);
+  if (viewer.waiting.size() >= kMostWaiting) return done(Error::Unavailable(kTooManyLogins));
   viewer.waiting.push_back(std::move(done));
   if (!viewer.judging) Ask(id, viewer);
+}
+
+bool Viewers::TakeLogin() {
+  const auto judged =
+      std::ranges::count_if(viewers_, [](const auto& each) { return !each.second.accepted; });
+  if (static_cast<size_t>(judged) >= kMostLogins) return false;
+  const Time now = BootTime();
+  if (now - second_ >= seconds(1)) {
+    second_ = now;
+    logins_ = 0;
+  }
+  return ++logins_ <= kMostASecond;
+}
+
+bool Viewers::IsRefused(const std::string& id) {
+  const Time now = BootTime();
+  std::erase_if(refused_, [now](const auto& each) { return each.second <= now; });
+  return refused_.contains(id);
+}
+
+void Viewers::NoteRefused(const std::string& id) {
+  if (refused_.size() >= kMostRefused) {
+    refused_.erase(
+        std::ranges::min_element(refused_, {}, [](const auto& each) { return each.second; }));
+  }
+  refused_[id] = BootTime() + kRefused;
 }
 
 void Viewers::Ask(const std::string& id, Viewer& viewer) {
@@ -118,7 +147,8 @@ void Viewers::OnJudged(const std::string& id, const Result<kube::Response>& answ
                                               : ": " + answer.error().message));
     if (!viewer.accepted) viewers_.erase(found);
   } else if (answer->status == 401) {
-    verdict = Error::Denied("the API server does not accept this token");
+    verdict = Error::Denied(kNotAccepted);
+    NoteRefused(id);
     viewers_.erase(found);
   } else {  // a 403, too, says that it knows who asks
     viewer.judged = BootTime();
@@ -129,27 +159,33 @@ void Viewers::OnJudged(const std::string& id, const Result<kube::Response>& answ
   for (const PageServer::Answer& each : waiting) each(verdict);
 }
 
-const PageServer::Handlers* Viewers::Find(const PageServer::Subject& subject) {
+Result<const PageServer::Handlers*> Viewers::Find(const PageServer::Subject& subject) {
   const auto found = viewers_.find(subject.viewer);
   if (found == viewers_.end() || !found->second.accepted) return nullptr;
   Viewer& viewer = found->second;
-  if (!viewer.tables.contains(subject.name_space) && viewer.tables.size() >= kMostTables) {
-    viewer.tables.erase(std::ranges::min_element(
-        viewer.tables, {}, [](const auto& each) { return each.second.asked; }));
+  if (!viewer.tables.contains(subject.name_space)) {
+    if (subject.visit != PageServer::Visit::kAsk) return Error::Unavailable(kNoTableFree);
+    if (viewer.tables.size() >= kMostTables) {
+      const auto oldest = std::ranges::min_element(
+          viewer.tables, {}, [](const auto& each) { return each.second->asked(); });
+      if (BootTime() - oldest->second->asked() < PageServer::kShown)
+        return Error::Unavailable(kNoTableFree);
+      viewer.tables.erase(oldest);
+    }
   }
-  Table& table = viewer.tables[subject.name_space];
-  table.asked = BootTime();
-  if (!table.page) {
+  std::unique_ptr<FleetPage>& table = viewer.tables[subject.name_space];
+  if (!table) {
     JobPage::Sources sources = sources_;
     sources.connection = viewer.connection.get();
     sources.streams = viewer.streams.get();
-    table.page = std::make_unique<FleetPage>(
+    sources.queues = viewer.queues.get();
+    table = std::make_unique<FleetPage>(
         sources, FleetPage::Options{.only = subject.name_space,
                                     .own = viewer.own,
                                     .another = "name another in the address, as ?namespace=NAME",
                                     .most_open = kMostOpen});
   }
-  return table.page->Find(subject.job);
+  return table->Find(subject.job, subject.visit);
 }
 
 void Viewers::MakeRoom(const std::string& but) {

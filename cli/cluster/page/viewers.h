@@ -10,8 +10,11 @@
 // again kAgain later. A token is kept as its SHA-256, and in the transport that sends it.
 //
 // Bounded: kMost viewers, of whom the one who asked longest ago goes first; kMostLogins tokens that
-// are being judged; kMostTables tables of each viewer (one a namespace), kMostOpen jobs a table and
-// kLines of a job's log. A viewer who has not asked for kIdle is forgotten. One thread.
+// are being judged, and kMostASecond that begin; kMostWaiting requests for one judgement. A token
+// that was refused is refused for kRefused more, without a question, and kMostRefused are kept so.
+// Each viewer has kMostTables tables (one a namespace), kMostOpen jobs a table and kLines of a
+// job's log; a table or job that somebody shows keeps its place. A viewer who has not asked for
+// kIdle is forgotten. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
 
@@ -26,6 +29,7 @@
 #include "cli/cluster/connection.h"
 #include "cli/cluster/page/fleet_page.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/queue_asker.h"
 #include "cli/ui/page_server.h"
 #include "operator/kube/config/client_config.h"
 
@@ -35,6 +39,10 @@ class Viewers {
  public:
   static constexpr size_t kMost = 32;
   static constexpr size_t kMostLogins = 16;
+  static constexpr int kMostASecond = 8;
+  static constexpr size_t kMostWaiting = 16;
+  static constexpr size_t kMostRefused = 1024;
+  static constexpr Duration kRefused = seconds(30);
   static constexpr size_t kMostTables = 2;
   static constexpr size_t kMostOpen = 4;
   static constexpr LogRingLimits kLines{
@@ -50,28 +58,30 @@ class Viewers {
 
   // As PageServer::Public::judge and PageServer::Find want them.
   void Judge(const std::string& token, PageServer::Answer done);
-  const PageServer::Handlers* Find(const PageServer::Subject& subject);
+  Result<const PageServer::Handlers*> Find(const PageServer::Subject& subject);
 
   size_t size() const { return viewers_.size(); }
 
  private:
-  struct Table {
-    std::unique_ptr<FleetPage> page;
-    Time asked{};
-  };
   struct Viewer {
     std::unique_ptr<Connection> connection;
     std::unique_ptr<kube::Transport> streams;
+    std::unique_ptr<QueueAsker> queues;
     bool accepted = false;
     bool judging = false;
     Time judged{};
     Time asked{};
     std::string own = "default";              // a service account's namespace
     std::vector<PageServer::Answer> waiting;  // for the judgement
-    std::map<std::string, Table> tables;      // by namespace; they use the above
+    // By namespace; they use the above.
+    std::map<std::string, std::unique_ptr<FleetPage>> tables;
   };
 
   Result<Viewer> Open(const std::string& token) const;
+  // Whether one more login may begin now.
+  bool TakeLogin();
+  bool IsRefused(const std::string& id);
+  void NoteRefused(const std::string& id);
   void Ask(const std::string& id, Viewer& viewer);
   void OnJudged(const std::string& id, const Result<kube::Response>& answer);
   void MakeRoom(const std::string& but);
@@ -80,6 +90,9 @@ class Viewers {
   kube::ClientConfig cluster_;
   JobPage::Sources sources_;
   std::map<std::string, Viewer> viewers_;  // by their token's SHA-256
+  std::map<std::string, Time> refused_;    // tokens' SHA-256, and until when
+  Time second_{};                          // in which logins_ began
+  int logins_ = 0;
   WakeTimer idle_;
   Lifetime lifetime_;
 };

@@ -266,8 +266,10 @@ class PublicPageTest : public PageServerTest {
                                  if (token == "down") return done(Error::Unavailable("no answer"));
                                  done(Error::Denied("who is that?"));
                                }},
-        [this](const PageServer::Subject& subject) -> const PageServer::Handlers* {
+        [this](const PageServer::Subject& subject) -> Result<const PageServer::Handlers*> {
           asked_ = subject;
+          visits_ += "alq"[static_cast<size_t>(subject.visit)];
+          if (subject.job == "full") return Error::Unavailable("close another tab");
           return subject.viewer == "Ann" && subject.job != "gone" ? &ann_ : nullptr;
         });
     EXPECT_TRUE(server_->Listen(0).ok());
@@ -278,6 +280,7 @@ class PublicPageTest : public PageServerTest {
 
   PageServer::Handlers ann_;
   PageServer::Subject asked_;
+  std::string visits_;  // ask, look, quit
   PageServer::Answer verdict_;
 };
 
@@ -323,6 +326,54 @@ TEST_F(PublicPageTest, APageWaitsWhileItsViewIsNotKnown) {
   server_->Notify();
   Settle();
   EXPECT_EQ(waiting->text(), "");
+}
+
+TEST_F(PublicPageTest, APageForWhichThereIsNoPlaceIsA503ThatSaysWhatToDo) {
+  EXPECT_THAT(Ask(With("good", "/api/view?job=full")),
+              testing::AllOf(HasSubstr(" 503 "), EndsWith(R"({"error":"close another tab"})")));
+}
+
+TEST_F(PublicPageTest, AChangeLooksAtWhatIsOpenAndAsksForNothing) {
+  const auto waiting = Open(With("good", "/api/view?after=5") + "\r\n");
+  ASSERT_TRUE(RunUntil([&] { return visits_ == "a"; }));
+  server_->Notify();
+  Settle();
+  EXPECT_EQ(visits_, "al");
+  ++version_;
+  server_->Notify();
+  ASSERT_TRUE(RunUntil([&] { return waiting->ended(); }));
+  EXPECT_EQ(visits_, "alll");
+}
+
+TEST_F(PublicPageTest, ABrowserThatHangsUpLeavesItsPageUnlessAnotherOneShowsIt) {
+  auto first = Open(With("good", "/api/view?after=5&id=a") + "\r\n");
+  auto second = Open(With("good", "/api/view?after=5&id=b") + "\r\n");
+  ASSERT_TRUE(RunUntil([&] { return visits_ == "aa"; }));
+  for (auto* each : {&first, &second}) {
+    each->reset();
+    Settle();
+    server_->Notify();
+    Settle();
+  }
+  EXPECT_EQ(visits_, "aalq");
+}
+
+TEST_F(PublicPageTest, TheOldestOfTooManyPollsGetsWhatStands) {
+  std::vector<std::unique_ptr<Output>> polls;
+  for (int64_t i = 0; i <= int64_t{PageServer::kMostPolls}; ++i) {
+    polls.push_back(Open(With("good", "/api/view?after=5") + "\r\n"));
+    ASSERT_TRUE(RunUntil([&] { return std::ranges::count(visits_, 'a') == i + 1; }));
+  }
+  ASSERT_TRUE(RunUntil([&] { return polls.front()->ended(); }));
+  EXPECT_THAT(polls.front()->text(), EndsWith(R"({"of":"Ann"})"));
+  Settle();
+  EXPECT_EQ(polls[1]->text(), "");
+}
+
+TEST_F(PublicPageTest, APortAloneIsThatOfIpv4AndIpv6) {
+  ASSERT_TRUE(server_->Listen("0").ok());
+  EXPECT_THAT(Ask(With("good")), EndsWith(R"({"of":"Ann"})"));
+  EXPECT_EQ(server_->Listen("nowhere").error().kind, ErrorKind::kInvalid);
 }
 
 TEST_F(PageServerTest, ALargeViewIsCompressedAndOneThatCannotBeSentIsAnError) {

@@ -3,6 +3,10 @@ server that judges each of them. The server itself is started with the rights of
 which it must use none."""
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from urllib.request import urlopen
 
 import pytest
 from cluster_here import Here
@@ -104,6 +108,59 @@ def test_an_unreachable_api_server_lets_nobody_in(installed, teams, tmp_path):
         code, said = service.get("/api/view", alpha.token)
         assert code == 503 and "the API server does not answer" in said["error"], said
         assert "login" not in said
+
+
+def test_six_jobs_at_once_open_four_pages_and_no_page_twice(installed, teams):
+    alpha, _ = teams
+    jobs = [f"job{number}" for number in range(6)]
+    for job in jobs:
+        alpha.run("submit", alpha.file(job))
+
+    def made():
+        """Each page of a job asks once whether exec is allowed."""
+        metrics = installed.kubectl("get", "--raw", "/metrics")
+        return sum(float(line.split()[-1]) for line in metrics.splitlines()
+                   if line.startswith("apiserver_request_total{")
+                   and 'resource="selfsubjectaccessreviews"' in line)
+
+    with PageService(installed.kubeconfig) as service:
+        service.wait(alpha.token, lambda view: len(view["fleet"]) == 7, "the jobs")
+        before = made()
+
+        def poll(job):
+            answers = [service.get("/api/view", alpha.token, job=f"{alpha.namespace}/{job}")]
+            for number in range(3):  # each change answers all that wait
+                after = answers[-1][1].get("version", 0)
+                answers.append(service.get("/api/view", alpha.token, after=after, id=f"{job}x{number}",
+                                           job=f"{alpha.namespace}/{job}"))
+            return answers
+
+        with ThreadPoolExecutor(len(jobs) + 1) as pool:
+            polls = [pool.submit(poll, job) for job in jobs]
+            while not all(each.done() for each in polls):
+                for job in jobs:
+                    alpha.set_status(job, **RUNNING)
+                    alpha.set_status(job, **{**RUNNING, "state": "Restarting"})
+        answers = [each.result() for each in polls]
+        assert all(len({code for code, _ in of_job}) == 1 for of_job in answers), answers
+        refused = [of_job for of_job in answers if of_job[0][0] == 503]
+        assert len(refused) == 2
+        for code, said in refused[0] + refused[1]:
+            assert code == 503 and "close another tab" in said["error"]
+        assert made() - before == 4
+
+
+def test_probes_have_a_port_of_their_own(installed, teams):
+    alpha, _ = teams
+    with PageService(installed.kubeconfig) as service:
+        version = service.view(alpha.token)["version"]
+        with ExitStack() as stack:
+            for _ in range(300):  # more than the server has places for
+                socket_ = stack.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+                socket_.sendall(f"GET /api/view?after={version} HTTP/1.1\r\nHost: page.test\r\n"
+                                f"Authorization: Bearer {alpha.token}\r\n\r\n".encode())
+            with urlopen(f"http://127.0.0.1:{service.health}/healthz", timeout=60) as answer:
+                assert answer.read() == b"ok\n"
 
 
 @pytest.mark.slow  # more than a minute: the time until a token is judged again
