@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/backoff.h"
 #include "base/wall_time.h"
@@ -15,6 +16,7 @@
 #include "operator/kube/resource_version.h"
 #include "operator/policy/decide.h"
 #include "operator/policy/policies.h"
+#include "operator/policy/status/status_policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -32,6 +34,14 @@ constexpr int kTold = 2;
 
 // The 2nd, 4th, 8th, ...: a trouble that stays does not fill the log.
 bool IsWorthALine(int times) { return times >= kTold && (times & (times - 1)) == 0; }
+
+// In events of nodes, which others read, nothing is in a job's own words.
+std::string WhatWasSeen(std::string_view evidence) {
+  if (evidence == kLostThere) return "lost a machine on this node";
+  if (evidence == kStragglerThere) return "waited for its machine on this node";
+  if (evidence == kSlowThere) return "measured this node as slow";
+  return "had failures on this node";
+}
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
@@ -508,7 +518,8 @@ void Controller::ReportNodes(const JobKey& key, const core::JobStatus& before,
     const kube::ObjectRef regarding{"v1", "Node", "", each.node, node->meta.uid};
     const std::string reason = "Lockstep" + each.evidence;
     events_->Record(regarding, kube::EventType::kWarning, reason, reason,
-                    "TrainingJob " + key.name_space + "/" + key.name + ": " + each.message);
+                    "TrainingJob " + key.name_space + "/" + key.name + " " +
+                        WhatWasSeen(each.evidence) + "; see its status.suspectNodes");
   }
 }
 

@@ -34,6 +34,8 @@ void NoteSuspect(ReconcileContext& context, const std::string& node, const char*
 
 void NoteFailureOn(ReconcileContext& context, const core::LastFailure& last) {
   if (last.node.empty() || last.failure.rank < 0) return;
+  // A program that fails restarts where it is, which says nothing of the node.
+  if (core::ClassOf(last.failure.cause) == core::CauseClass::kApplication) return;
   auto& failures = context.StateOf<&PolicyState::suspects>().failures[last.node];
   // It is decided again until it is written.
   if (std::exchange(failures.last, last.generation) != last.generation) ++failures.count;

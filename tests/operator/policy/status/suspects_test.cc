@@ -25,11 +25,12 @@ Scene Running() {
 }
 
 // A rank of the machine failed, and the gang runs again.
-void Fail(Scene& scene, int machine, uint32_t generation) {
+void Fail(Scene& scene, int machine, uint32_t generation,
+          core::Cause cause = core::Cause::kUnkillable) {
   scene.Pass(seconds(2));
   core::GangStatus& gang = scene.Report(core::CoordinatorPhase::kRunning);
   gang.generation = {1, generation};
-  gang.last_failure.cause = core::Cause::kProcessExit;
+  gang.last_failure.cause = cause;
   gang.last_failure.machine = machine;
   gang.last_failure.rank = machine;
   gang.last_failure.message = "rank failed before generation " + std::to_string(generation);
@@ -70,6 +71,12 @@ TEST(SuspectNodes, FailuresOfRanksAreEvidenceFromTheSecondOnANode) {
   EXPECT_THAT(scene.status().suspect_nodes[0].message, HasSubstr("generation 4"));
   scene.Settle();
   EXPECT_THAT(Suspects(scene.status()), ElementsAre("node-1 Failed 1")) << "it is told once";
+}
+
+TEST(SuspectNodes, FailuresOfTheProgramAreNoEvidence) {
+  Scene scene = Running();
+  for (uint32_t i = 2; i < 5; ++i) Fail(scene, 1, i, core::Cause::kProcessExit);
+  EXPECT_THAT(Suspects(scene.status()), IsEmpty());
 }
 
 TEST(SuspectNodes, AStragglerIsEvidenceOnce) {
