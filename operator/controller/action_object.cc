@@ -74,7 +74,7 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
           },
           [&](const StartSpare& create) -> Result<std::string> {
             return Admitted(SparePodObject(record.job, record.status.agent.image, create.number,
-                                           create.avoid_nodes, delivery),
+                                           create.avoid_nodes, delivery, create.claims),
                             record, caches);
           },
           [&](const MakeWorkload& make) -> Result<std::string> {

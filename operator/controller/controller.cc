@@ -219,7 +219,7 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
                         const kube::NodeView was = before != nullptr ? *before : kube::NodeView{};
                         const kube::NodeView is = after != nullptr ? *after : kube::NodeView{};
                         const std::string& name = (after != nullptr ? after : before)->meta.name;
-                        const bool sick = caches_.sick.OnNode(name, after);
+                        const bool sick = caches_.sick.OnNode(name, after, BootTime());
                         if (gone || sick || (is.out_of_service && !was.out_of_service) ||
                             (is.unreachable && !was.unreachable)) {
                           changed.insert(name);

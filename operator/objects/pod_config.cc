@@ -86,6 +86,8 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   }
   Duration& lost_after = slim.spec.failure_policy.machine_lost_after;
   lost_after = std::max(lost_after, status.machine_lost_after);
+  // The operator's alone.
+  slim.spec.failure_policy.node_health = core::FailurePolicy().node_health;
   return slim;
 }
 

@@ -61,10 +61,11 @@ Result<std::string> PodObject(const core::TrainingJob& job, const core::JobStatu
                               const PodRequest& request, const AgentDelivery& delivery);
 
 // The pod of a spare: a machine's image, resources and place, and nothing else of the job: no key,
-// no claim, no variable; all its containers run an agent that waits. `job` as above.
+// no variable; all its containers run an agent that waits. With `claims` it names the job's claims,
+// so that the scheduler chooses a node where they can be used, and mounts none. `job` as above.
 Result<std::string> SparePodObject(const core::TrainingJob& job, const std::string& agent_image,
                                    uint32_t number, const std::vector<std::string>& avoid_nodes,
-                                   const AgentDelivery& delivery);
+                                   const AgentDelivery& delivery, bool claims = false);
 
 // A machine's requests and node constraints as a pod template, for counting by a queue.
 Result<std::string> CountedTemplate(const core::TrainingJob& job, const AgentDelivery& delivery);

@@ -46,15 +46,29 @@ void Quieten(Json& spec) {
   }
 }
 
+// The job's claims. kubelet leaves alone what no container mounts.
+Json ClaimsOf(const core::TrainingJob& job, Json& spec) {
+  Json claims = Json::array();
+  for (Json& volume : ListAt(spec, "volumes")) {
+    if (!IsUnset(volume, "persistentVolumeClaim")) claims.push_back(volume);
+  }
+  if (const std::string& claim = job.spec.checkpoint.claim; !claim.empty()) {
+    claims.push_back(
+        {{"name", "lockstep-checkpoints"}, {"persistentVolumeClaim", {{"claimName", claim}}}});
+  }
+  return claims;
+}
+
 Result<std::string> Build(const core::TrainingJob& job, const std::string& agent_image,
                           uint32_t number, const std::vector<std::string>& avoid_nodes,
-                          const AgentDelivery& delivery) {
+                          const AgentDelivery& delivery, bool with_claims) {
   Json pod_template = FromNode(job.spec.template_);
   if (pod_template.is_null()) pod_template = Json::object();
   Json spec = std::move(ObjectAt(pod_template, "spec"));
   Json& worker = pod::WorkerIn(spec);
   worker = pod::Worker(std::move(worker), job, delivery, "");
   Quieten(spec);
+  Json claims = with_claims ? ClaimsOf(job, spec) : Json::array();
   // It has its own priority, whatever its machines have, and no scheduling gates, because no
   // controller would remove them.
   for (const char* key :
@@ -68,7 +82,7 @@ Result<std::string> Build(const core::TrainingJob& job, const std::string& agent
   spec["terminationGracePeriodSeconds"] = kGraceSeconds;
   spec["automountServiceAccountToken"] = false;
   pod::SetCommonFields(job.spec, spec);
-  spec["volumes"] = Json::array();
+  spec["volumes"] = std::move(claims);
   Json elsewhere = Json::object();  // the worker has its mount
   pod::AddAgent(agent_image, delivery, spec, elsewhere);
   pod::PlaceSpare(job, avoid_nodes, spec);
@@ -87,9 +101,9 @@ Result<std::string> Build(const core::TrainingJob& job, const std::string& agent
 
 Result<std::string> SparePodObject(const core::TrainingJob& job, const std::string& agent_image,
                                    uint32_t number, const std::vector<std::string>& avoid_nodes,
-                                   const AgentDelivery& delivery) {
+                                   const AgentDelivery& delivery, bool claims) {
   try {
-    return Build(job, agent_image, number, avoid_nodes, delivery);
+    return Build(job, agent_image, number, avoid_nodes, delivery, claims);
   } catch (const Json::exception& wrong_type) {
     return Error::Invalid(std::string("spec.template is not a pod template: ") + wrong_type.what());
   }

@@ -76,7 +76,8 @@ void KeepSpares(ReconcileContext& context, bool wanted);
 int32_t ReadySpares(const ReconcileContext& context);
 // Spares that may give their node to a machine: on well nodes, and ready if `ready`.
 int32_t FreePlaces(const ReconcileContext& context, bool ready);
-// The scheduler's message about a spare without a node; "": all have one, or it gave none.
+// The scheduler's message about a spare without a node, or the server's about one that may not be
+// made; "": there is none.
 std::string WhyUnplaced(const ReconcileContext& context);
 // Why there are fewer spares than requested; "": there are enough.
 std::string WhyFewerSpares(ReconcileContext& context);
@@ -89,6 +90,11 @@ void MoveOffSickNodes(ReconcileContext& context);
 size_t PlacesForMoves(ReconcileContext& context);
 // Why the machine's last attempt was asked to leave: "node a is cordoned"; "": not by this policy.
 std::string WhyMoved(const ReconcileContext& context, const Machine& machine);
+// Nodes that machines of the job run on. Claims that are used on several nodes are not bound to
+// one.
+int32_t NodesInUse(const ReconcileContext& context);
+// In status.history, before the node that a machine left.
+inline constexpr const char* kMovedOffNode = " moved: node ";
 // Condition OnSickNode.
 void ObserveNodeHealth(ReconcileContext& context);
 

@@ -142,11 +142,23 @@ void Make(ReconcileContext& context, size_t missing) {
   // A name that was asked for in vain may be a stranger's.
   for (int32_t number = memory.tries % kNames; missing > 0; ++number) {
     if (numbers.contains(number)) continue;
-    context.AddAction(StartSpare{static_cast<uint32_t>(number), {avoid.begin(), avoid.end()}});
+    // A claim that several nodes use may have one user more.
+    context.AddAction(StartSpare{.number = static_cast<uint32_t>(number),
+                                 .avoid_nodes = {avoid.begin(), avoid.end()},
+                                 .claims = NodesInUse(context) > 1});
     --missing;
   }
   memory.make_again = context.now.boot + DoubledPause(kFirstRetry, kLastRetry, memory.tries++);
   context.WakeAt(memory.make_again);
+}
+
+std::string WhyRefused(const ReconcileContext& context) {
+  const std::optional<Refusal>& refusal = context.snapshot.notes.spare_refusal;
+  if (!refusal) return "";
+  if (refusal->kind == Refusal::Kind::kNameConflict) {
+    return refusal->object + " does not belong to this job; the operator tries another name";
+  }
+  return refusal->object + " may not be created: " + refusal->message;
 }
 
 }  // namespace
@@ -225,7 +237,7 @@ std::string WhyUnplaced(const ReconcileContext& context) {
       return spare.unplaced_because;
     }
   }
-  return "";
+  return WhyRefused(context);
 }
 
 std::string WhyFewerSpares(ReconcileContext& context) {
@@ -242,12 +254,7 @@ std::string WhyFewerSpares(ReconcileContext& context) {
   if (unplaced > 0) {
     return std::to_string(unplaced) + of_them + "found no node" + (why.empty() ? "" : ": " + why);
   }
-  const std::optional<Refusal>& refusal = context.snapshot.notes.spare_refusal;
-  if (!refusal) return "";
-  if (refusal->kind == Refusal::Kind::kNameConflict) {
-    return refusal->object + " does not belong to this job; the operator tries another name";
-  }
-  return refusal->object + " may not be created: " + refusal->message;
+  return WhyRefused(context);
 }
 
 }  // namespace lockstep::control

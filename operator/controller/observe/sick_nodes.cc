@@ -78,7 +78,7 @@ std::vector<SickNodes::Sign> SickNodes::SignsOf(const kube::NodeView& node) cons
   return found;
 }
 
-bool SickNodes::OnNode(const std::string& name, const kube::NodeView* node) {
+bool SickNodes::OnNode(const std::string& name, const kube::NodeView* node, Time now) {
   std::vector<Sign> signs = node == nullptr ? std::vector<Sign>() : SignsOf(*node);
   const bool may_run = node != nullptr && MayRun(*node);
   const bool may_choose = may_run && std::ranges::none_of(node->taints, KeepsPodsAway);
@@ -90,8 +90,10 @@ bool SickNodes::OnNode(const std::string& name, const kube::NodeView* node) {
   const bool changed = known == sick_.end() ? !signs.empty() : known->second != signs;
   if (signs.empty()) {
     if (known != sick_.end()) sick_.erase(known);
+    since_.erase(name);
   } else {
     sick_[name] = std::move(signs);
+    since_.emplace(name, now);
   }
   return changed;
 }
@@ -104,6 +106,11 @@ std::string SickNodes::WhySick(const std::string& node,
     if (sign.taint.empty() || !tolerated.contains(sign.taint)) return sign.what;
   }
   return "";
+}
+
+Time SickNodes::SickSince(const std::string& node) const {
+  const auto found = since_.find(node);
+  return found == since_.end() ? Time{} : found->second;
 }
 
 std::vector<std::string> SickNodes::Schedulable(size_t most) const {

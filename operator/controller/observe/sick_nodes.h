@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "core/text/node.h"
 #include "operator/kube/views.h"
 
@@ -32,7 +33,7 @@ struct SicknessSigns {
                                          "GpuHealthy=False", "AcceleratedHardwareReady=False"};
 };
 
-// Keys of taints that a pod template tolerates for any time; "*": all keys.
+// Keys of taints that a pod template tolerates by name, and for any time.
 std::set<std::string> ToleratedTaints(const core::Node& pod_template);
 
 class SickNodes {
@@ -40,9 +41,11 @@ class SickNodes {
   explicit SickNodes(SicknessSigns signs = {}) : signs_(std::move(signs)) {}
 
   // A node was added, has changed or is gone (null). True: its signs changed.
-  bool OnNode(const std::string& name, const kube::NodeView* node);
+  bool OnNode(const std::string& name, const kube::NodeView* node, Time now);
   // "is cordoned"; "": the node is well for pods that tolerate these taints by name.
   std::string WhySick(const std::string& node, const std::set<std::string>& tolerated) const;
+  // Since when it has had signs, whatever they were.
+  Time SickSince(const std::string& node) const;
   // Sick nodes that the scheduler may choose all the same.
   std::vector<std::string> Schedulable(size_t most) const;
   // Nodes that are ready, schedulable and not sick.
@@ -60,6 +63,7 @@ class SickNodes {
 
   SicknessSigns signs_;
   std::map<std::string, std::vector<Sign>> sick_;
+  std::map<std::string, Time> since_;  // of each that is sick
   std::set<std::string> schedulable_;
   std::set<std::string> well_;
 };

@@ -55,7 +55,10 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
     std::vector<MachineObservation>& seen = pod->spare < 0 ? snapshot.machines : snapshot.spares;
     seen.push_back(ObservationOf(
         *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
-    if (on_node) seen.back().sick = caches.sick.WhySick(pod->node, tolerated);
+    if (on_node) {
+      seen.back().sick = caches.sick.WhySick(pod->node, tolerated);
+      seen.back().sick_since = caches.sick.SickSince(pod->node);
+    }
   }
   if (watches_nodes) {
     snapshot.sick_nodes = caches.sick.Schedulable(kMostAvoided);

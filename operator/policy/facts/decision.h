@@ -53,6 +53,7 @@ struct StartMachine {
 struct StartSpare {
   uint32_t number = 0;
   std::vector<std::string> avoid_nodes;  // nodes that refused a machine
+  bool claims = false;                   // it must be where the job's volumes can be
 };
 // Asks a machine's attempt or a spare to leave; it is killed after the grace.
 struct StopMachine {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/time.h"
 #include "base/wall_time.h"
 
 namespace lockstep::control {
@@ -81,6 +82,7 @@ struct MachineObservation {
   std::string node;                 // "" while it has none
   NodeState node_state = NodeState::kWell;
   std::string sick;                     // why its node counts as sick; "": it does not
+  Time sick_since{};                    // when this operator saw its first sign
   std::string unplaced_because;         // the scheduler's message
   bool place_is_its_own = false;        // it would not fit where another machine has left
   bool unprepared = false;              // its volumes or its network are not ready

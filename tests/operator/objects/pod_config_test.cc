@@ -184,6 +184,12 @@ TEST(PodConfig, IsOfTheGangThatRunsAndNotOfTheSpecThatChanged) {
   EXPECT_EQ(spec.failure_policy.machine_lost_after, minutes(1));
 }
 
+TEST(PodConfig, NodeHealthIsTheOperatorsAlone) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.failure_policy.node_health = core::NodeHealth::kIgnore;
+  EXPECT_EQ(Config(job).job.spec.failure_policy.node_health, core::NodeHealth::kAtCheckpoint);
+}
+
 TEST(PodConfig, IsRefusedWhereExecveWouldRefuseIt) {
   const std::string argument(16 * 1024, '$');
   core::TrainingJob job = MakeJob("gpt");

@@ -94,6 +94,17 @@ TEST(SparePod, GetsNothingOfTheJobThatItDoesNotNeed) {
   EXPECT_EQ(spare["spec"]["automountServiceAccountToken"], false);
 }
 
+TEST(SparePod, NamesTheJobsClaimsIfToldToAndMountsNone) {
+  const json spare = json::parse(*SparePodObject(Whole(), "agent:1", 0, {}, {}, true));
+  EXPECT_EQ(spare["spec"]["volumes"], json::parse(R"([
+      {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+      {"name": "lockstep-checkpoints", "persistentVolumeClaim": {"claimName": "ckpt"}},
+      {"name": "lockstep-agent", "emptyDir": {}}])"));
+  for (const json& container : spare["spec"]["containers"]) {
+    for (const json& mount : container["volumeMounts"]) EXPECT_EQ(mount["name"], "lockstep-agent");
+  }
+}
+
 TEST(SparePod, NoSelectorOfTheJobsMachinesMeetsIt) {
   const json metadata = Spare(Whole(), 3)["metadata"];
   EXPECT_EQ(metadata["name"], "gpt-spare3");

@@ -18,8 +18,16 @@ Scene Running(NodeHealth health = NodeHealth::kAtCheckpoint, int spares = 0) {
   scene.Run();
   scene.Pass(minutes(2));
   scene.Running();
+  scene.snapshot().coordinator->status.commits = 1;
   scene.Settle();
   return scene;
+}
+
+void Queue(Scene& scene, Queues queues) {
+  QueueSeen queue;
+  queue.name = "team";
+  queue.queues = queues;
+  scene.snapshot().queue = queue;
 }
 
 std::vector<std::string> Asked(const Decision& decision) {
@@ -70,7 +78,6 @@ TEST(NodeHealth, AMachineMovesAfterTheNextCheckpointOnceAnotherNodeIsThere) {
   EXPECT_THAT(Asked(scene.Settle()), IsEmpty()) << "no checkpoint yet";
   EXPECT_EQ(SickCondition(scene).reason, "AwaitsCheckpoint");
   EXPECT_THAT(scene.status().reason, HasSubstr("machine 1 on node node-1, which is cordoned"));
-  EXPECT_THAT(SickCondition(scene).message, HasSubstr("nodeHealth: Now"));
   Commit(scene);
   EXPECT_THAT(Asked(scene.Settle()), IsEmpty()) << "its files are being moved into place";
   scene.Pass(seconds(1));
@@ -179,9 +186,16 @@ TEST(NodeHealth, AsManyMachinesMoveAsThereArePlacesAndReplacementsAllowed) {
   scene.spares()[2].ready = false;
   scene.snapshot().replacements_allowed = 1;
   EXPECT_THAT(Asked(scene.Settle()), testing::ElementsAre("gpt-0"));
-  scene.snapshot().replacements_allowed = 10;
-  scene.machine(0).leave_by = scene.now.wall + seconds(30);
-  EXPECT_THAT(Asked(scene.Settle()), testing::ElementsAre("gpt-1", "gpt-2"));
+}
+
+TEST(NodeHealth, MachinesOfOneRoundEachNeedAPlace) {
+  Scene scene = Running(NodeHealth::kNow);
+  for (int i = 0; i < 3; ++i) scene.machine(i).sick = "is cordoned";
+  scene.Make(scene.Settle());
+  ASSERT_THAT(scene.spares(), SizeIs(3));
+  scene.spares()[2].stage = Stage::kUnplaced;
+  scene.spares()[2].ready = false;
+  EXPECT_THAT(Asked(scene.Settle()), testing::ElementsAre("gpt-0", "gpt-1"));
 }
 
 TEST(NodeHealth, IgnoreLeavesMachinesWhereTheyAre) {
@@ -192,6 +206,116 @@ TEST(NodeHealth, IgnoreLeavesMachinesWhereTheyAre) {
   const Decision decision = scene.Settle();
   EXPECT_THAT(All<StopMachine>(decision), IsEmpty());
   EXPECT_EQ(SickCondition(scene).type, "");
+}
+
+TEST(NodeHealth, IgnoreEndsTheCondition) {
+  Scene scene = Running();
+  scene.machine(1).sick = "is cordoned";
+  Write(scene, scene.Settle());
+  ASSERT_EQ(SickCondition(scene).status, Condition::Value::kTrue);
+  scene.spec().failure_policy.node_health = NodeHealth::kIgnore;
+  Write(scene, scene.Settle());
+  EXPECT_EQ(SickCondition(scene).status, Condition::Value::kFalse);
+  EXPECT_EQ(SickCondition(scene).reason, "Ignored");
+}
+
+TEST(NodeHealth, ASignCountsAfterThirtySecondsExceptWithNow) {
+  for (const NodeHealth health : {NodeHealth::kAtCheckpoint, NodeHealth::kNow}) {
+    Scene scene = Running(health);
+    scene.machine(1).sick = "is cordoned";
+    scene.machine(1).sick_since = scene.now.boot;
+    const bool at_once = health == NodeHealth::kNow;
+    const Decision young = scene.Settle();
+    EXPECT_THAT(All<StartSpare>(young), SizeIs(at_once ? 1 : 0));
+    if (at_once) continue;
+    EXPECT_LE(young.wake, scene.now.boot + seconds(30));
+    scene.Pass(seconds(30));
+    scene.Running();
+    scene.snapshot().coordinator->status.commits = 1;
+    EXPECT_THAT(All<StartSpare>(scene.Settle()), SizeIs(1));
+  }
+}
+
+TEST(NodeHealth, NoNodeIsHeldForAJobThatHasNotCommitted) {
+  Scene scene = Running();
+  scene.snapshot().coordinator->status.commits = 0;
+  scene.machine(1).sick = "is cordoned";
+  EXPECT_THAT(All<StartSpare>(scene.Settle()), IsEmpty());
+  EXPECT_EQ(SickCondition(scene).reason, "AwaitsCheckpoint");
+  EXPECT_THAT(SickCondition(scene).message, HasSubstr("none was committed yet"));
+  EXPECT_THAT(SickCondition(scene).message, HasSubstr("nodeHealth: Now"));
+  Commit(scene);
+  EXPECT_THAT(All<StartSpare>(scene.Settle()), SizeIs(1));
+}
+
+TEST(NodeHealth, WithCheckpointsInMemoryMachinesMoveOneByOne) {
+  Scene scene = Running(NodeHealth::kNow, 2);
+  scene.spec().checkpoint.memory.size = Quantity::FromUnits(1);
+  for (int i = 0; i < 2; ++i) scene.machine(i).sick = "is cordoned";
+  EXPECT_THAT(Asked(scene.Settle()), testing::ElementsAre("gpt-0"));
+  scene.machine(0).leave_by = scene.now.wall + seconds(30);
+  EXPECT_THAT(Asked(scene.Settle()), IsEmpty());
+}
+
+TEST(NodeHealth, CheckpointsInMemoryWithoutACopyHoldTheMachine) {
+  for (const NodeHealth health : {NodeHealth::kAtCheckpoint, NodeHealth::kNow}) {
+    Scene scene = Running(health);
+    scene.spec().checkpoint.memory.size = Quantity::FromUnits(1);
+    scene.spec().checkpoint.memory.replicas = 0;
+    scene.machine(1).sick = "is cordoned";
+    EXPECT_THAT(All<StartSpare>(scene.Settle()), IsEmpty());
+    EXPECT_EQ(SickCondition(scene).reason, "Stays");
+    scene.spec().checkpoint.path = "/checkpoints";
+    EXPECT_THAT(All<StartSpare>(scene.Settle()), SizeIs(1)) << "they are written there";
+  }
+}
+
+TEST(NodeHealth, CheckpointsInMemoryAloneAreCopiedWhenTheNextIsCommitted) {
+  Scene scene = Running(NodeHealth::kAtCheckpoint, 1);
+  scene.spec().checkpoint.memory.size = Quantity::FromUnits(1);
+  scene.machine(1).sick = "is cordoned";
+  for (int commits = 0; commits < 3; ++commits) {
+    EXPECT_THAT(Asked(scene.Settle()), SizeIs(commits < 2 ? 0 : 1));
+    Commit(scene);
+    EXPECT_THAT(Asked(scene.Settle()), IsEmpty());
+    scene.Pass(seconds(1));
+  }
+}
+
+TEST(NodeHealth, AClaimThatOneNodeUsesHoldsTheMachine) {
+  Scene scene = Running();
+  scene.spec().checkpoint.claim = "disk";
+  scene.spec().checkpoint.path = "/checkpoints";
+  scene.machine(1).sick = "is cordoned";
+  const std::vector<StartSpare> spares = All<StartSpare>(scene.Settle());
+  ASSERT_THAT(spares, SizeIs(1)) << "three nodes use it";
+  EXPECT_TRUE(spares[0].claims);
+  for (int i = 0; i < 3; ++i) scene.machine(i).node = "node-1";
+  EXPECT_THAT(All<StartSpare>(scene.Settle()), IsEmpty());
+  EXPECT_EQ(SickCondition(scene).reason, "Stays");
+  EXPECT_THAT(SickCondition(scene).message, HasSubstr("volumes"));
+}
+
+TEST(NodeHealth, MovesThatRepeatBecomeRare) {
+  for (const int rounds : {1, 2, 3}) {
+    Scene scene = Running(NodeHealth::kNow, 1);
+    for (int i = 0; i < rounds; ++i) {
+      core::RestartRecord record;
+      record.generation = {1, static_cast<uint32_t>(i + 1)};
+      record.detected = scene.now.wall - minutes(30) * (rounds - 1 - i);
+      record.reason = "machine 2 moved: node a is cordoned";
+      scene.status().history.push_back(record);
+    }
+    scene.machine(1).sick = "is cordoned";
+    const Duration pause = minutes(10) * (1 << (rounds - 1));
+    scene.Pass(pause - seconds(10));
+    scene.Running();
+    EXPECT_THAT(Asked(scene.Settle()), IsEmpty()) << rounds;
+    EXPECT_EQ(SickCondition(scene).reason, "MovedBefore");
+    scene.Pass(seconds(10));
+    scene.Running();
+    EXPECT_THAT(Asked(scene.Settle()), SizeIs(1)) << rounds;
+  }
 }
 
 TEST(NodeHealth, AMachineThatHasMovedStaysForTenMinutes) {
@@ -233,17 +357,43 @@ TEST(NodeHealth, ACommitBeforeANodeIsThereMovesNothing) {
   EXPECT_THAT(Asked(scene.Settle()), SizeIs(1));
 }
 
-TEST(NodeHealth, AQueuedJobMovesOnlyIfAnotherWellNodeExists) {
+TEST(NodeHealth, AQueuedJobMovesOnlyToItsOwnSpares) {
+  for (const int spares : {0, 1}) {
+    Scene scene = Running(NodeHealth::kAtCheckpoint, spares);
+    Queue(scene, Queues::kThere);
+    scene.machine(1).sick = "is cordoned";
+    scene.snapshot().well_nodes = 100;
+    const Decision decision = scene.Settle();
+    EXPECT_THAT(All<StartSpare>(decision), IsEmpty()) << "the queue counts it";
+    if (spares == 0) {
+      Write(scene, decision);
+      EXPECT_EQ(SickCondition(scene).reason, "NoHealthyNode");
+      EXPECT_THAT(SickCondition(scene).message, HasSubstr("a drain moves it"));
+    }
+    Commit(scene);
+    scene.Settle();
+    scene.Pass(seconds(1));
+    EXPECT_THAT(Asked(scene.Settle()), SizeIs(spares));
+  }
+}
+
+TEST(NodeHealth, AJobWithAQueuesNameButNoQueuesGetsASpare) {
+  Scene scene = Running();
+  Queue(scene, Queues::kAbsent);
+  scene.machine(1).sick = "is cordoned";
+  scene.snapshot().well_nodes = 100;
+  EXPECT_THAT(All<StartSpare>(scene.Settle()), SizeIs(1));
+}
+
+TEST(NodeHealth, WithNowAQueuedJobMovesIfAnotherWellNodeExists) {
   Scene scene = Running(NodeHealth::kNow);
-  QueueSeen queue;
-  queue.name = "team";
-  queue.queues = Queues::kAbsent;
-  scene.snapshot().queue = queue;
+  Queue(scene, Queues::kThere);
   scene.machine(1).sick = "is cordoned";
   scene.snapshot().well_nodes = 2;  // those of machines 0 and 2
   Decision decision = scene.Settle();
   EXPECT_THAT(Asked(decision), IsEmpty());
   EXPECT_THAT(All<StartSpare>(decision), IsEmpty()) << "the queue counts it";
+  Write(scene, decision);
   EXPECT_EQ(SickCondition(scene).reason, "NoHealthyNode");
   scene.snapshot().well_nodes = 3;
   EXPECT_THAT(Asked(scene.Settle()), SizeIs(1));

@@ -33,7 +33,7 @@ TEST_P(SickNodesTest, SaysWhyANodeIsSickAndWhetherItMayBeChosen) {
   SickNodes nodes;
   kube::NodeView node = Well();
   GetParam().change(node);
-  EXPECT_EQ(nodes.OnNode("a", &node), !GetParam().why.empty());
+  EXPECT_EQ(nodes.OnNode("a", &node, Time{}), !GetParam().why.empty());
   EXPECT_EQ(nodes.WhySick("a", {}), GetParam().why);
   EXPECT_EQ(nodes.Schedulable(10).size(), GetParam().schedulable ? 1U : 0U);
   EXPECT_EQ(nodes.well(), GetParam().why.empty() ? 1U : 0U);
@@ -80,18 +80,22 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(SickNodes, ANodeThatRecoversOrGoesIsForgotten) {
   SickNodes nodes;
   kube::NodeView node = Well();
-  EXPECT_FALSE(nodes.OnNode("a", &node));
+  EXPECT_FALSE(nodes.OnNode("a", &node, Time{}));
   node.unschedulable = true;
-  EXPECT_TRUE(nodes.OnNode("a", &node));
-  EXPECT_FALSE(nodes.OnNode("a", &node)) << "nothing has changed";
+  EXPECT_TRUE(nodes.OnNode("a", &node, Time{}));
+  EXPECT_FALSE(nodes.OnNode("a", &node, Time{})) << "nothing has changed";
   EXPECT_EQ(nodes.well(), 0U);
+  node.suspect = "";
+  nodes.OnNode("a", &node, Time{} + seconds(9));
+  EXPECT_EQ(nodes.SickSince("a"), Time{}) << "since its first sign";
+  node.suspect.reset();
   node.unschedulable = false;
-  EXPECT_TRUE(nodes.OnNode("a", &node));
+  EXPECT_TRUE(nodes.OnNode("a", &node, Time{}));
   EXPECT_EQ(nodes.WhySick("a", {}), "");
   EXPECT_EQ(nodes.well(), 1U);
   node.suspect = "";
-  nodes.OnNode("a", &node);
-  EXPECT_TRUE(nodes.OnNode("a", nullptr));
+  nodes.OnNode("a", &node, Time{});
+  EXPECT_TRUE(nodes.OnNode("a", nullptr, Time{}));
   EXPECT_EQ(nodes.WhySick("a", {}), "");
   EXPECT_TRUE(nodes.Schedulable(10).empty());
   EXPECT_EQ(nodes.well(), 0U);
@@ -101,7 +105,7 @@ TEST(SickNodes, ATaintThatTheJobToleratesByNameIsNoSickness) {
   SickNodes nodes;
   kube::NodeView node = Well();
   node.taints = {"nvidia.com/gpu-error:NoSchedule"};
-  nodes.OnNode("a", &node);
+  nodes.OnNode("a", &node, Time{});
   const auto why = [&](const char* tolerations) {
     return nodes.WhySick("a", ToleratedTaints(MakeJob::Yaml(tolerations)));
   };
@@ -110,7 +114,7 @@ TEST(SickNodes, ATaintThatTheJobToleratesByNameIsNoSickness) {
   EXPECT_NE(why("spec: {tolerations: [{key: nvidia.com/gpu-error, tolerationSeconds: 60}]}"), "");
   EXPECT_NE(why("spec: {}"), "");
   node.unschedulable = true;
-  nodes.OnNode("a", &node);
+  nodes.OnNode("a", &node, Time{});
   EXPECT_EQ(why("spec: {tolerations: [{key: nvidia.com/gpu-error, operator: Exists}]}"),
             "is cordoned");
 }

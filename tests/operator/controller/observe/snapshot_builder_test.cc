@@ -78,12 +78,13 @@ TEST_F(SnapshotBuilderTest, MachinesOnASickNodeSayWhyUnlessTheJobToleratesTheTai
     node.meta.name = name;
     node.ready = true;
     if (node.meta.name == "b") node.taints = {"nvidia.com/gpu-error:PreferNoSchedule"};
-    caches_.sick.OnNode(name, &node);
+    caches_.sick.OnNode(name, &node, Time{} + seconds(7));
     Put(&caches_.nodes, node);
   }
   const Snapshot snapshot = Take();
   EXPECT_EQ(snapshot.machines[0].sick, "");
   EXPECT_EQ(snapshot.machines[1].sick, "has taint nvidia.com/gpu-error");
+  EXPECT_EQ(snapshot.machines[1].sick_since, Time{} + seconds(7));
   EXPECT_EQ(snapshot.sick_nodes, std::vector<std::string>{"b"});
   EXPECT_EQ(snapshot.well_nodes, 2U);
   EXPECT_EQ(Take(false).machines[1].sick, "");

@@ -12,8 +12,8 @@ from waiting import holds_for, wait_until
 
 MODEL = {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256}
 TRAINER = {"modelShape": MODEL, "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
-           "learningRate": 1e-3, "globalBatchSize": 4, "microBatchSize": 1, "decaySteps": 100_000,
-           "steps": 100_000}
+           "learningRate": 1e-3, "globalBatchSize": 4, "microBatchSize": 1, "decaySteps": 10_000_000,
+           "steps": 10_000_000}
 
 
 @pytest.fixture(scope="module")
