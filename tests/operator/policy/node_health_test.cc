@@ -214,7 +214,7 @@ TEST(NodeHealth, IgnoreEndsTheCondition) {
   Write(scene, scene.Settle());
   ASSERT_EQ(SickCondition(scene).status, Condition::Value::kTrue);
   scene.spec().failure_policy.node_health = NodeHealth::kIgnore;
-  Write(scene, scene.Settle());
+  scene.Settle();
   EXPECT_EQ(SickCondition(scene).status, Condition::Value::kFalse);
   EXPECT_EQ(SickCondition(scene).reason, "Ignored");
 }
