@@ -20,7 +20,9 @@ step = 0
 while True:
     step += 1
     name = os.environ["LOCKSTEP_GENERATION"] + "-" + os.environ["RANK"]
-    open(os.environ["OUT"] + "/" + name, "w").write(model.NAME)
+    # Whole or not at all: a stop may end the rank at any moment.
+    open(os.environ["OUT"] + "/../" + name, "w").write(model.NAME)
+    os.replace(os.environ["OUT"] + "/../" + name, os.environ["OUT"] + "/" + name)
     lockstep.report(step=step)
     time.sleep(0.05)
 """
