@@ -92,6 +92,13 @@ def test_signature_of_the_image_is_right(signed, key):
     image_signature.verify(signed, key.with_suffix(".pub"))
 
 
+def test_payload_names_the_repository_of_the_image(tmp_path, key):
+    for name in ("operator", "worker"):
+        archive = write_image(tmp_path / f"lockstep-{name}-0.2.0.oci.tar", "programs")
+        payload, _ = image_signature._signed(image_signature.sign(archive, key, 1_700_000_000))
+        assert json.loads(payload)["critical"]["identity"] == {"docker-reference": f"lockstep/{name}"}
+
+
 def test_signature_by_another_key_is_refused(signed, tmp_path):
     other = new_key(tmp_path / "other.key")
     with pytest.raises(Stop, match="openssl dgst failed: .*[Vv]erification"):

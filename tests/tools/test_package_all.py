@@ -25,18 +25,19 @@ def parts(architectures=("amd64",), url=None):
 def test_parts_that_cannot_be_made_are_named_with_the_reason(monkeypatch):
     monkeypatch.setattr(everything.shutil, "which", lambda name: None)
     left_out = {name: more for name, more in parts(["arm64"]).items() if isinstance(more, str)}
-    assert left_out == {"image": "buildah is missing: run tools/deps --images",
-                        "krew": "it names the address of the files: give --url",
-                        "trainer": "it is for amd64 only"}
+    assert left_out == {"image of the operator": "buildah is missing: run tools/deps --images",
+                        "image of the worker": "buildah is missing: run tools/deps --images",
+                        "krew": "it names the address of the files: give --url"}
 
 
-def test_chart_has_the_digest_of_the_image_that_was_made_before(monkeypatch):
+def test_chart_has_the_digests_of_the_images_that_were_made_before(monkeypatch):
     monkeypatch.setattr(everything.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(everything.image, "digest", lambda path: f"sha256:{path.name}")
     made = parts(url="https://example.com")
     assert not [more for more in made.values() if isinstance(more, str)]
     assert made["wheel"] == {"small": True}
-    assert made["chart"]["image"] == [f"operator=sha256:lockstep-operator-{VERSION}.oci.tar"]
+    assert made["chart"]["image"] == [f"{name}=sha256:lockstep-{name}-{VERSION}.oci.tar"
+                                      for name in ("operator", "worker")]
     assert list(made).index("notice") == 0 and list(made).index("tarball") < list(made).index("krew")
 
 
@@ -61,6 +62,7 @@ def test_all_makes_each_part_and_lists_the_files_of_the_folder(tmp_path):
     assert sorted(listed) == sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     for kind in ("NOTICE", "install.sh", "*.deb", "*.rpm", "*.apk", "*.whl", f"lockstep-{VERSION}-linux-amd64.tar.gz",
                  f"lockstep_gang-{VERSION}.tar.gz", "lockstep-trainer-*.tar.gz", f"lockstep-{VERSION}.tgz",
+                 f"lockstep-worker-{VERSION}.oci.tar",
                  "sbom/amd64/lockstep-trainer.spdx.json"):
         assert list(tmp_path.glob(kind)), kind
     assert "left out  krew" in done.stdout

@@ -3,8 +3,7 @@
 The programs are built once. Left out, with the reason in the list, are the parts that this computer or
 these options do not allow:
 
-  image     without buildah; the chart then names images by tag
-  trainer   without amd64
+  images    without buildah; the chart then names images by tag
   krew      without --url
 """
 
@@ -28,6 +27,7 @@ import staging
 import tarball
 import trainer_bundle
 import wheel
+import worker_image
 from errors import PackageError
 
 SUMMARY = "make all of these, and list the files with their sizes"
@@ -51,8 +51,8 @@ def run(options):
     files, left_out = [], {}
     for architecture in architectures:
         staging.stage(architecture, compile_first=not options.no_build)
-    if "amd64" in architectures and not options.no_build:
-        trainer_bundle.build()
+        if not options.no_build:
+            trainer_bundle.build(architecture)
     for name, command, more in parts(options, architectures):
         if isinstance(more, str):
             left_out[name] = more
@@ -68,26 +68,26 @@ def parts(options, architectures):
     have made.
     """
     builds = {each: staging.ROOT / "build" / staging.PRESETS[each] for each in architectures}
-    programs = {each: [*staging.PROGRAMS, *([trainer_bundle.NAME] if each == "amd64" else [])]
-                for each in architectures}
+    programs = [*staging.PROGRAMS, trainer_bundle.NAME]
     first = architectures[0]
     # The packages, the images and the trainer take it from there.
-    yield "notice", _notice, {"build": builds[first], "programs": programs[first]}
+    yield "notice", _notice, {"build": builds[first], "programs": programs}
     yield "tarball", tarball.run, {"key": options.key, "url": options.url}
     for name, command in (("deb", deb), ("rpm", rpm), ("apk", apk), ("sdist", sdist)):
         yield name, command.run, {}
     yield "wheel", wheel.run, {"small": options.small}
-    yield "trainer", trainer_bundle.run, {} if "amd64" in architectures else "it is for amd64 only"
+    yield "trainer", trainer_bundle.run, {}
     digests = []
-    if shutil.which("buildah"):
-        yield "image", image.run, {"push": None}
-        digests = [f"operator={image.digest(image.path(options.out, staging.version()))}"]
-    else:
-        yield "image", image.run, "buildah is missing: run tools/deps --images"
+    for name, command in (("operator", image), ("worker", worker_image)):
+        if shutil.which("buildah"):
+            yield f"image of the {name}", command.run, {"push": None}
+            digests.append(f"{name}={image.digest(image.path(options.out, staging.version(), name))}")
+        else:
+            yield f"image of the {name}", command.run, "buildah is missing: run tools/deps --images"
     yield "chart", helm_chart.run, {"image": digests, "registry": None, "home": options.home}
     for architecture in architectures:
         yield f"sbom of {architecture}", sbom.run, {
-            "build": builds[architecture], "programs": programs[architecture],
+            "build": builds[architecture], "programs": programs,
             "out": options.out / "sbom" / architecture}
     yield "krew", krew.run, {"url": options.url, "home": options.home} if options.url \
         else "it names the address of the files: give --url"

@@ -4,6 +4,7 @@ buildah makes it of the staged static programs, with neither Docker nor a regist
 give the same digest, which is printed behind the path as NAME=DIGEST, as `tools/package chart` takes it.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -40,37 +41,45 @@ def run(options):
     print(f"{archive} operator={digest(archive)}")
 
 
-def path(out, version):
-    """Of the archive in the folder `out`."""
-    return out / f"lockstep-operator-{version}.oci.tar"
+def path(out, version, name="operator"):
+    """Of the archive of lockstep/`name` in the folder `out`."""
+    return out / f"lockstep-{name}-{version}.oci.tar"
 
 
 def make(stages, path, seconds, registry=None):
     """Writes the index of {architecture: folder of programs} to `path`, and pushes it to `registry`."""
+    fill = {architecture: functools.partial(_make_root, folder=folder) for architecture, folder in stages.items()}
+    make_index("operator", RECIPE, LABELS, fill, path, seconds, registry)
+
+
+def make_index(name, recipe, labels, fill, path, seconds, registry=None):
+    """Writes the index of lockstep/`name` to `path`. {architecture: function} `fill` makes the root file systems,
+    each in the folder that it is given; the `recipe` copies them.
+    """
     if not shutil.which("buildah"):
         raise PackageError("buildah is missing: run tools/deps --images")
     with tempfile.TemporaryDirectory(prefix="lockstep-image-") as scratch:
         scratch = pathlib.Path(scratch)
-        for architecture, folder in stages.items():
-            _make_root(scratch / "context" / architecture, folder)
-        name = f"lockstep/operator:{staging.version()}"
-        labels = {**LABELS, "version": staging.version()}
-        # A storage of its own, without overlays: the image is small, and nothing of it stays.
+        for architecture, make_root in fill.items():
+            make_root(scratch / "context" / architecture)
+        tag = f"lockstep/{name}:{staging.version()}"
+        labels = {**labels, "version": staging.version()}
+        # A storage of its own, without overlays: nothing of it stays.
         buildah = ["buildah", "--root", scratch / "storage", "--runroot", scratch / "run",
                    "--storage-driver", "vfs"]
         # One at a time: of several in one call, the one that ends first is the first of the index.
-        for architecture in sorted(stages):
+        for architecture in sorted(fill):
             _run(*buildah, "build", "--isolation", "chroot", "--pull-never", "--format", "oci",
-                 "--platform", f"linux/{architecture}", "--manifest", name, "--timestamp", str(seconds),
+                 "--platform", f"linux/{architecture}", "--manifest", tag, "--timestamp", str(seconds),
                  *(f"--label=org.opencontainers.image.{key}={value}" for key, value in labels.items()),
-                 "--file", RECIPE, scratch / "context")
-        _run(*buildah, "manifest", "push", "--all", name, f"oci-archive:{scratch / 'index.tar'}:{name}")
+                 "--file", recipe, scratch / "context")
+        _run(*buildah, "manifest", "push", "--all", tag, f"oci-archive:{scratch / 'index.tar'}:{tag}")
         _repack(scratch / "index.tar", path, seconds)
         if registry:
             # As tools/images: a registry on this computer has no certificate.
             local = re.match(r"(localhost|127\.[0-9.]+)(:|/|$)", registry)
-            _run(*buildah, "manifest", "push", "--all", *(["--tls-verify=false"] if local else []), name,
-                 f"docker://{registry}/{name}")
+            _run(*buildah, "manifest", "push", "--all", *(["--tls-verify=false"] if local else []), tag,
+                 f"docker://{registry}/{tag}")
 
 
 def _repack(archive, path, seconds):

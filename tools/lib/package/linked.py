@@ -205,7 +205,8 @@ def _foreign(path):
     if not sysroot:
         return None
     name = pathlib.Path("/", path.relative_to(sysroot))
-    here = pathlib.Path(str(name).replace("aarch64-linux-gnu", "x86_64-linux-gnu"))
+    here = pathlib.Path(str(name).replace("aarch64-linux-gnu", "x86_64-linux-gnu")
+                        .replace("ld-linux-aarch64.so.1", "ld-linux-x86-64.so.2"))
     # A header that only the other architecture has is of the package that has its folder here.
     return sysroot, here if here.exists() else here.parent
 

@@ -16,7 +16,6 @@ import tempfile
 
 from checks import Stop
 
-REPOSITORY = "lockstep/operator"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -64,7 +63,7 @@ def verify_all(folder):
 def sign(archive, key, seconds):
     """Signs by the PEM file `key`, an EC key of P-256. All entries get the time `seconds`."""
     entry = _index_entry(archive)
-    payload = _payload(entry["digest"])
+    payload = _payload(repository(archive), entry["digest"])
     signature = base64.b64encode(_openssl("dgst", "-sha256", "-sign", key, given=payload)).decode()
     config = _json({"architecture": "", "config": {}, "created": "0001-01-01T00:00:00Z",
                     "history": [{"created": "0001-01-01T00:00:00Z"}], "os": "",
@@ -109,9 +108,14 @@ def public_key(key):
     return _openssl("pkey", "-in", key, "-pubout").decode()
 
 
-def _payload(digest):
+def repository(archive):
+    """What an archive's image is called: lockstep/NAME of lockstep-NAME-VERSION.oci.tar."""
+    return "lockstep/" + archive.name.removeprefix("lockstep-").rpartition("-")[0]
+
+
+def _payload(name, digest):
     """In the order and without the spaces of cosign's own."""
-    return _json({"critical": {"identity": {"docker-reference": REPOSITORY},
+    return _json({"critical": {"identity": {"docker-reference": name},
                                "image": {"docker-manifest-digest": digest},
                                "type": "cosign container image signature"}, "optional": None})
 

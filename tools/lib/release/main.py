@@ -35,7 +35,7 @@ def parsed():
                         help="build on this machine, whose packages must be the newest")
     parser.add_argument("--key", type=pathlib.Path, help="the SSH key that signs SHA256SUMS and the tag")
     parser.add_argument("--image-key", type=pathlib.Path, metavar="FILE",
-                        help="the EC key in PEM that signs the image as cosign does; without it no signature")
+                        help="the EC key in PEM that signs the images as cosign does; without it no signature")
     parser.add_argument("--arch", action="append", choices=list(steps.SHIPPED),
                         help="an architecture; may be repeated (without it: all)")
     parser.add_argument("--out", type=pathlib.Path, help="without it dist/; must be empty or absent")

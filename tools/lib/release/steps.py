@@ -21,9 +21,9 @@ from checks import Stop
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep"
 PATIENCE = 3 * 3600  # seconds for a command; a cold build for two architectures is the longest
-_STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "kubectl-lockstep", "lockstep-operator"]
-# The trainer needs shared libraries of x86-64.
-SHIPPED = {"amd64": [*_STATIC, "lockstep-trainer"], "arm64": _STATIC}
+_PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "kubectl-lockstep", "lockstep-operator",
+             "lockstep-trainer"]
+SHIPPED = {"amd64": _PROGRAMS, "arm64": _PROGRAMS}
 PRESETS = {"amd64": "release", "arm64": "release-arm64"}
 ROOTS = ["bullseye", "trixie", "bionic", "jammy", "noble"]  # of tools/lib/release/root
 # What the steps in the fresh Debian need beside the programs' own needs.
@@ -276,10 +276,13 @@ def packages(release):
     if not release.here:
         variables = {"XDG_CACHE_HOME": release.cache}
         release.run_for_build("tools/deps", "--images", **variables)
-    release.run_for_build("tools/package", "all", "--small", "--no-build", "--out", release.dist, *release.arch_options(),
-                          *key, *release.url_options(), *release.home_options(), **variables)
-    if not image.path(release.dist, release.version).is_file():
-        raise Stop(f"{release.dist} has no image of the operator: run tools/deps --images, then this step again")
+    release.run_for_build("tools/package", "all", "--small", "--no-build", "--out", release.dist,
+                          *release.arch_options(), *key, *release.url_options(), *release.home_options(),
+                          **variables)
+    for name in ("operator", "worker"):
+        if not image.path(release.dist, release.version, name).is_file():
+            raise Stop(f"{release.dist} has no image of the {name}: run tools/deps --images, then this step "
+                       f"again")
 
 
 def bill(release):
@@ -309,7 +312,7 @@ def sign(release):
     if installer.is_file() and " ".join(public.read_text().split()[:2]) not in installer.read_text():
         raise Stop(f"{installer} trusts another key than {public}: run the step `packages` with this --key")
     if not release.image_key and image_signature.images(release.dist):
-        print("release: the image is not signed, because --image-key is missing", file=sys.stderr)
+        print("release: the images are not signed, because --image-key is missing", file=sys.stderr)
     image_signature.sign_all(release.dist, release.image_key, int(release.epoch()))
     sums.write(release.dist)
     if not provenance.is_current(release.dist):
