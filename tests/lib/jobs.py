@@ -82,15 +82,15 @@ class Jobs:
 
 
 @contextlib.contextmanager
-def operator(kubeconfig, folder, *options, metrics="127.0.0.1:0"):
-    """Its process; its log in `folder`.
+def operator(kubeconfig, folder, *options, metrics="127.0.0.1:0", command=None):
+    """Its process; its log in `folder`. `command` are the words that start another one than LOCKSTEP_BIN's.
 
     Its Lease lasts a minute: with the default of 15 s it ends if the API server has no core for 10 s,
     and nothing starts it again. A test of Leases names its own --lease-duration.
     """
     with open(folder / "operator.log", "ab") as log:
         process = subprocess.Popen(
-            [binary(OPERATOR), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
+            [*(command or [binary(OPERATOR)]), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
              "--metrics-address", metrics, "--health-address", "127.0.0.1:0", "--log-format", "text",
              *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,

@@ -71,7 +71,7 @@ def test_unit_tests_of_base_pass(tmp_path, pages):
     assert int(re.search(r"\[  PASSED  \] (\d+) tests", base.said)[1]) > 100, base.said
 
 
-@pytest.mark.parametrize("program", ["lockstep", "lockstep-agent", "lockstep-pmix"])
+@pytest.mark.parametrize("program", ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "lockstep-operator"])
 def test_program_is_one_static_file_for_arm64(program):
     path = arm64(4).program(program)
     said = subprocess.run(["readelf", "--wide", "--file-header", "--segments", "--notes", path],

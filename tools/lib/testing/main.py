@@ -46,15 +46,16 @@ NEEDS = {
     "e2e": ["--control-plane", "--cluster", "--monitoring"],
     "cpprestsdk": ["--control-plane", "--cluster"],
     "frameworks": ["--control-plane", "--frameworks"],
-    "arm64": ["--arm64"],
+    "arm64": ["--arm64", "--control-plane"],
 }
 # Options of tools/deps that install nothing else, each a call of its own. The tests would install the
 # same themselves, but a download takes longer than a test may.
 ALONE = {"integration": ["--packaging", "--docs"], "slow": ["--release", "--images"]}
 SANITIZED = {"asan": ["tests_unit", "tests_threaded", "tests_sim"], "fuzz": ["fuzzers"],
              "tsan": ["tests_threaded"]}
-TARGETS = {**SANITIZED, "arm64": ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-guest",
-                                  "base_test", "core_test"]}  # all of the preset, if a suite isn't here
+# All of the preset, if a suite isn't here.
+TARGETS = {**SANITIZED, "arm64": ["lockstep", "lockstep-agent", "lockstep-pmix", "lockstep-s3", "kubectl-lockstep",
+                                  "lockstep-operator", "lockstep-trainer", "lockstep-guest", "base_test", "core_test"]}
 # Suites that keep the cores busy. Those of a preset of their own also build it.
 COMPUTE = ["unit", "asan", "fuzz", "tsan"]
 # A suite's own preset; the others have --preset's.
