@@ -85,9 +85,10 @@ class Syncing:
                 subprocess.Popen(**self.command("--watch"), stderr=log) as process:
             try:
                 yield process
-            finally:
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # a background job of a shell ignores SIGINT
                 process.wait(30)
+            finally:
+                process.kill()
 
     def ran(self, generation):
         """What each rank of the generation ran."""
