@@ -224,8 +224,9 @@ const std::string* ReaderState::Text(const Node& node) {
 
 bool ReaderState::IsMapOf(const Node& node, const std::vector<std::string_view>& known, bool open) {
   if (!node.IsMap()) {
-    Wrong(node, of_program()
-                    ? "must be an object"
+    Wrong(node, of_program() ? "must be an object"
+                : known.empty()
+                    ? std::string("must be an empty mapping, {}")
                     : "must be a mapping of fields, as in {" + std::string(known[0]) + ": ...}");
     return false;
   }
