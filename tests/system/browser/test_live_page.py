@@ -83,7 +83,8 @@ def test_live_page_shows_the_run_and_asks_nobody_else(live, opened):
     assert re.fullmatch(r"\d\.\d%.*/ 10,000", figures["progress"]), figures
     assert 0 < float(figures["loss"].split()[0]) < 10
     # At most 25 on each of 4 ranks; the sum of all would be 100. Reports that come late make it jump at first.
-    wait_until(lambda: 5 < float(figures_of(page)["steps/s"].split()[0]) < 26, lambda: f"the rate {figures_of(page)}")
+    wait_until(lambda: re.match(r"\d", figures_of(page)["steps/s"]) and
+               5 < float(figures_of(page)["steps/s"].split()[0]) < 26, lambda: f"the rate {figures_of(page)}")
     assert "%" in figures["productive time"], figures
     page.get_by_label("rank", exact=True).select_option("2")
     page.wait_for_selector(".log .line:has-text('at step 50')")

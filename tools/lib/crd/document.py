@@ -67,9 +67,18 @@ def schema(pod):
 
 def documents(whole):
     """Of the job's schema: the CustomResourceDefinition, and the policy with its binding."""
-    rest = copy.deepcopy(whole)
+    rest = _without_empty(copy.deepcopy(whole))
     policy = rules.documents(rest["properties"]["spec"], rest.pop(RULES))
     return _definition(rest), policy
+
+
+def _without_empty(schema):
+    """Without `properties: {}`: an API server drops it, and kubectl would see a change at each apply."""
+    if isinstance(schema, list):
+        return [_without_empty(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without_empty(each) for key, each in schema.items() if (key, each) != ("properties", {})}
 
 
 def _definition(schema):
