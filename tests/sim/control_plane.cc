@@ -17,6 +17,7 @@ constexpr Duration kCleaning = seconds(60);
 constexpr Duration kQuiet = seconds(20);
 // What a replica decides by may be as old as this.
 constexpr Duration kOldest = seconds(10);
+constexpr Duration kOneRound = milliseconds(500);
 
 }  // namespace
 
@@ -307,24 +308,28 @@ ControlPlane::Answer ControlPlane::CreateSpare(const control::StartSpare& create
   return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.name] = pod; });
 }
 
-void ControlPlane::JudgeMove(const control::MachineObservation& pod) const {
+void ControlPlane::JudgeMove(const control::MachineObservation& pod) {
   Invariants& invariants = world_.invariants();
   if (!kubelets_.WasSick(pod.uid)) {
     invariants.Violate("MovesHaveACause", pod.name + " is asked to leave a node that is well");
+    return;
   }
-  const bool has_place = std::ranges::any_of(api_.objects().pods, [](const auto& each) {
-    return each.second.spare >= 0 && each.second.stage != control::Stage::kUnplaced;
-  });
-  if (!has_place && world_.now() > kubelets_.place_seen_at() + kOldest) {
+  if (world_.now() > moved_at_ + kOneRound) moved_.clear();
+  moved_.insert(pod.uid);
+  moved_at_ = world_.now();
+  if (moved_.size() > kubelets_.MostPlacesSince(world_.now() - kOldest)) {
     invariants.Violate("MovesNeedAPlace", pod.name + " is asked to leave, and has nowhere to go");
   }
   const bool waits = std::ranges::any_of(replicas_, [](const Replica& replica) {
     return replica.coordinator &&
            replica.coordinator->status.phase == core::GangPhase(core::CoordinatorPhase::kBackoff);
   });
-  if (!world_.shape().moves_now && !invariants.has_committed() && !waits) {
-    invariants.Violate("MovesAwaitACommit",
-                       pod.name + " is asked to leave, and no checkpoint was committed");
+  // An operator may hear of a commit so much later.
+  const bool committed = invariants.committed_at() + kOldest >= kubelets_.SickAt(pod.uid);
+  if (!world_.shape().moves_now && !committed && !waits) {
+    invariants.Violate("MovesAwaitACommit", pod.name +
+                                                " is asked to leave, and no checkpoint was "
+                                                "committed since its node fell sick");
   }
 }
 

@@ -99,7 +99,7 @@ class ControlPlane : public Operator {
   Answer CreateSpare(const control::StartSpare& create);
   Answer Delete(const control::StopMachine& deletion);
   // A machine's current attempt is asked to leave, though the job goes on.
-  void JudgeMove(const control::MachineObservation& pod) const;
+  void JudgeMove(const control::MachineObservation& pod);
   Answer WriteOf(const control::WriteSlice& write);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
   // Of the Workload; nothing: it was refused.
@@ -130,6 +130,8 @@ class ControlPlane : public Operator {
   Queue queue_;
   std::array<Replica, 2> replicas_;
   Time stale_until_{};
+  std::set<std::string> moved_;  // pods of one round that were asked to leave sick nodes, by UID
+  Time moved_at_ = -hours(1);
   std::set<std::string> brought_back_;  // uids of pods whose end a restored etcd has forgotten
   Time greedy_until_{};
   std::vector<Node> endpoints_;

@@ -223,7 +223,7 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
 }
 
 void Invariants::OnCommitGranted(const Machine& zero, const std::string& memory_name) {
-  has_committed_ = true;
+  committed_at_ = world_.now();
   core::Generation generation = zero.coordinator()->generation();
   if (world_.volume().Highest() > generation) {
     Violate("CommitsInLine", "a commit of " + generation.ToString() + " is granted after " +

@@ -49,7 +49,7 @@ class Invariants {
   void OnFetchFailed(const Machine& machine, core::CheckpointId id);
   // `memory_name`: of a commit in memory; "" of one on disk.
   void OnCommitGranted(const Machine& zero, const std::string& memory_name);
-  bool has_committed() const { return has_committed_; }
+  Time committed_at() const { return committed_at_; }  // last
   // Its coordinator says that the gang is held, or how the job ends.
   void OnGangEnds(const Machine& zero);
   void OnVerdict(const core::Verdict& verdict);
@@ -108,7 +108,7 @@ class Invariants {
   std::optional<Violation> violation_;
   std::map<core::Generation, Run> runs_;
   uint32_t executed_ = 0;
-  bool has_committed_ = false;
+  Time committed_at_ = -hours(1);
   std::vector<ProcessFault> faults_;
   uint32_t application_faults_ = 0;
   std::set<uint32_t> touched_;

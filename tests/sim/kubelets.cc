@@ -18,6 +18,10 @@ constexpr Duration kTick = milliseconds(40);
 // A node of which nothing is heard for so long is called unreachable: later than a machine is lost.
 constexpr Duration kNodeSilence = seconds(3);
 
+bool IsPlace(const MachineObservation& pod) {
+  return pod.spare >= 0 && pod.stage != Stage::kUnplaced && pod.sick.empty();
+}
+
 }  // namespace
 
 void Kubelets::OnPod(const std::string& name, const MachineSpec& spec,
@@ -53,9 +57,9 @@ void Kubelets::Tick() {
 
 // Each tick one step of one spare, if any is due: they are no machines, and start and end at once.
 void Kubelets::LookAtSpares() {
-  for (const auto& [name, pod] : api_.objects().pods) {
-    if (pod.spare >= 0 && pod.stage != Stage::kUnplaced) place_seen_at_ = world_.now();
-  }
+  const auto places = static_cast<size_t>(std::ranges::count_if(
+      api_.objects().pods, [](const auto& each) { return IsPlace(each.second); }));
+  if (places_.empty() || places_.rbegin()->second != places) places_[world_.now()] = places;
   for (const auto& [name, pod] : api_.objects().pods) {
     if (pod.spare < 0 || stuck_.contains(pod.uid)) continue;
     if (pod.leave_by) return Remove(name);
@@ -93,7 +97,7 @@ void Kubelets::SickNode(const Machine& machine, Duration duration) {
   for (const auto& [name, container] : containers_) {
     const auto pod = api_.objects().pods.find(name);
     if (container.machine != &machine || pod == api_.objects().pods.end()) continue;
-    sick_.insert(pod->second.uid);
+    sick_.emplace(pod->second.uid, world_.now());
     const auto set = [this, uid = pod->second.uid, pod_name = name](const std::string& sick) {
       api_.Apply(Kind::kPods, [uid, pod_name, sick](Objects& objects) {
         const auto there = objects.pods.find(pod_name);
@@ -103,6 +107,16 @@ void Kubelets::SickNode(const Machine& machine, Duration duration) {
     set("is cordoned");
     world_.queue().After(duration, [set] { set(""); });
   }
+}
+
+size_t Kubelets::MostPlacesSince(Time since) const {
+  auto most = static_cast<size_t>(std::ranges::count_if(
+      api_.objects().pods, [](const auto& each) { return IsPlace(each.second); }));
+  for (auto each = places_.rbegin(); each != places_.rend(); ++each) {
+    most = std::max(most, each->second);
+    if (each->first <= since) break;
+  }
+  return most;
 }
 
 void Kubelets::Look(const std::string& name, Container& container) {

@@ -49,8 +49,10 @@ class Kubelets {
   void SickNode(const Machine& machine, Duration duration);
   // Whether the node of this pod, by UID, ever was.
   bool WasSick(const std::string& uid) const { return sick_.contains(uid); }
-  // When a spare last had a node.
-  Time place_seen_at() const { return place_seen_at_; }
+  // When it first fell sick.
+  Time SickAt(const std::string& uid) const { return sick_.at(uid); }
+  // The most spares that had nodes at one moment since then.
+  size_t MostPlacesSince(Time since) const;
 
   // Null while there is no container.
   Machine* MachineOf(const std::string& pod) const;
@@ -81,8 +83,8 @@ class Kubelets {
   ApiServer& api_;
   std::map<std::string, Container> containers_;  // of every pod that ever was
   std::set<std::string> stuck_;                  // spares, by UID
-  std::set<std::string> sick_;                   // pods whose node was cordoned, by UID
-  Time place_seen_at_ = -hours(1);
+  std::map<std::string, Time> sick_;             // pods whose node was cordoned, by UID
+  std::map<Time, size_t> places_;                // spares that had nodes, where that changed
   core::FailurePolicy policy_;
   Time room_at_{};
   int given_up_ = 0;  // nodes, since there is no room
