@@ -50,7 +50,9 @@ CodeSender::CodeSender(EventLoop* loop, Spawner* spawner, CodeScanner* scanner, 
       options_(std::move(options)),
       owner_(owner),
       retry_(loop, [this] {
-        if (greeted_ && process_ && !offering_) Offer();
+        if (!greeted_ || !process_ || offering_) return;
+        if (OthersCame()) return SayOthersCame();
+        Offer();
       }) {}
 
 CodeSender::~CodeSender() { Stop(); }
@@ -71,6 +73,7 @@ void CodeSender::Start(std::vector<std::string> argv) {
   }
   const UniqueFd theirs(pipe[0]);
   stdin_.reset(pipe[1]);
+  fcntl(pipe[1], F_SETFL, O_NONBLOCK);
   const char* path = std::getenv("PATH");
   auto found = FindExecutable(argv.front(), path == nullptr ? "" : path, "");
   SpawnRequest request;
@@ -97,7 +100,7 @@ void CodeSender::Start(std::vector<std::string> argv) {
 }
 
 void CodeSender::Stop() {
-  stdin_.reset();
+  CloseInput();
   if (!process_) return;
   for (UniqueFd* fd : {&process_->stdout_fd, &process_->stderr_fd}) {
     if (fd->valid()) loop_->Unwatch(fd->get());
@@ -143,23 +146,13 @@ void CodeSender::OnLine(std::string_view line) {
   const Json told = ParseJson(line);
   if (!told.is_object()) return;
   if (told.contains("receives")) {
-    greeted_ = true;
-    const Json gang = told.contains("gang") ? told["gang"] : Json();
-    const Json code = gang.is_object() && gang.contains("code") ? gang["code"] : Json();
-    const std::string digest = Text(code, "digest");
-    if (digest != current_) known_ = {};
-    current_ = digest;
-    const bool others = !digest.empty() && digest != scan_.manifest.Digest() && digest != offered_;
-    if (others) {
-      const std::string by = Text(code, "by");
-      Say("this replaces the code that " + (by.empty() ? "somebody" : by) + " synced before");
-    }
-    return Offer();
+    return OnGreeting(told.contains("gang") ? told["gang"] : Json());
   }
   if (told.contains("missing")) return SendMissing(told["missing"]);
   if (told.contains("taken")) {
     offering_ = false;
-    current_ = offered_;
+    if (offered_ != current_) replaced_ = current_;
+    taken_ = current_ = offered_;
     known_ = scan_.manifest;
     if (std::exchange(again_, false)) static_cast<void>(OnEdit());
     return;
@@ -177,6 +170,37 @@ void CodeSender::OnLine(std::string_view line) {
     return retry_.WakeAt(BootTime() + kOfferAgainAfter);
   }
   if (told.contains("gang")) OnGang(told["gang"]);
+}
+
+void CodeSender::OnGreeting(const Json& gang) {
+  greeted_ = true;
+  const Json code = gang.is_object() && gang.contains("code") ? gang["code"] : Json();
+  const std::string digest = Text(code, "digest");
+  if (digest != current_) known_ = {};
+  current_ = digest;
+  current_by_ = Text(code, "by");
+  // While machine 0 does not know which code runs, it names no generation, and takes no code.
+  const bool known = !Text(code, "generation").empty();
+  if (known && OthersCame()) return SayOthersCame();
+  const bool others = !digest.empty() && digest != scan_.manifest.Digest() && digest != taken_;
+  if (known && others) {
+    Say("this replaces the code that " + (current_by_.empty() ? "somebody" : current_by_) +
+        " synced before");
+  }
+  // What this user's last command left behind is replaced.
+  if (Text(code, "nextBy") == options_.by) current_ = Text(code, "next");
+  Offer();
+}
+
+bool CodeSender::OthersCame() const {
+  return !taken_.empty() && !current_.empty() && current_ != taken_ && current_ != replaced_ &&
+         current_ != scan_.manifest.Digest();
+}
+
+void CodeSender::SayOthersCame() {
+  offered_.clear();
+  Say((current_by_.empty() ? "somebody" : current_by_) +
+      " has synced other code meanwhile; save a file to replace it");
 }
 
 Status CodeSender::OnEdit() {
@@ -215,27 +239,60 @@ void CodeSender::SendMissing(const Json& digests) {
   for (const Json& digest : digests) {
     // Only what was hashed is sent, whatever an agent asks for.
     const auto wanted = digest.is_string() ? sizes.find(digest.get<std::string>()) : sizes.end();
-    if (wanted == sizes.end()) return stdin_.reset();
+    if (wanted == sizes.end()) return CloseInput();
     const Result<std::string> content =
         ReadFile(options_.stage + "/" + wanted->first, kMaxCodeFile);
     if (!content.ok()) {
       Say(content.error().message);
-      return stdin_.reset();
+      return CloseInput();
     }
     Write(*content);
   }
 }
 
-// The other side reads all before it answers. If it is gone, Read hears of it.
 void CodeSender::Write(std::string_view text) {
-  if (stdin_.valid()) static_cast<void>(WriteAll(stdin_.get(), text, "kubectl exec"));
+  if (!stdin_.valid()) return;
+  const bool waits = !unsent_.empty();
+  unsent_.append(text);
+  if (!waits) Flush();
+}
+
+// Sends what the pipe takes now, and the rest when it takes more: a signal ends a command whose
+// upload stalls. If the other side is gone, Read hears of it.
+void CodeSender::Flush() {
+  loop_->Unwatch(stdin_.get());
+  while (sent_ < unsent_.size()) {
+    const ssize_t n = write(stdin_.get(), unsent_.data() + sent_, unsent_.size() - sent_);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {
+      static_cast<void>(loop_->Watch(stdin_.get(), EPOLLOUT, [this](uint32_t) { Flush(); }));
+      return;
+    }
+    if (n < 0) return CloseInput();
+    sent_ += static_cast<size_t>(n);
+  }
+  unsent_.clear();
+  sent_ = 0;
+}
+
+void CodeSender::CloseInput() {
+  if (stdin_.valid()) loop_->Unwatch(stdin_.get());
+  stdin_.reset();
+  unsent_.clear();
+  sent_ = 0;
 }
 
 void CodeSender::OnGang(const Json& gang) {
   if (!gang.is_object() || offering_) return;
   const Json code = gang.contains("code") ? gang["code"] : Json::object();
   // A user who was told of other code replaces it by the next edit.
-  if (std::exchange(stale_, false)) current_ = Text(code, "digest");
+  const bool known = Text(code, "digest").empty() || !Text(code, "generation").empty();
+  if (stale_ && known) {
+    stale_ = false;
+    known_ = {};
+    current_ = Text(code, "digest");
+    current_by_ = Text(code, "by");
+  }
   if (offered_.empty()) return;
   if (Text(code, "dropped") == offered_) {
     offered_.clear();

@@ -66,9 +66,15 @@ class CodeSender {
   void OnLine(std::string_view line);
   void OnGang(const Json& gang);
   void ShowGeneration(const Json& record, bool broken);
+  void OnGreeting(const Json& gang);
   void Offer();
+  // Whether another user's code came after this sender's.
+  bool OthersCame() const;
+  void SayOthersCame();
   void SendMissing(const Json& digests);
   void Write(std::string_view text);
+  void Flush();
+  void CloseInput();
   void Stop();
 
   EventLoop* loop_;
@@ -79,6 +85,8 @@ class CodeSender {
   CodeScan scan_;
   std::optional<SpawnedProcess> process_;
   UniqueFd stdin_;
+  std::string unsent_;  // to its input
+  size_t sent_ = 0;     // of that
   std::string received_;
   std::string words_;  // what the program said on standard error
   bool greeted_ = false;
@@ -86,6 +94,9 @@ class CodeSender {
   bool again_ = false;       // the folder has changed meanwhile
   std::string offered_;      // the digest that was sent last
   std::string current_;      // the digest that the job has now, as far as is known
+  std::string current_by_;   // who synced it
+  std::string taken_;        // the digest that was taken last of this sender
+  std::string replaced_;     // the one that it replaces
   CodeManifest known_;       // the files of `current_`, if this sender sent them
   bool stale_ = false;       // the job has other code than `current_`
   Time edited_{};            // when the code that was sent last had been saved

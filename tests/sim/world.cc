@@ -85,7 +85,9 @@ void World::SyncCode() {
       const bool lost = latest->coordinator()->code()->lost;
       if (lost || (versions_ < kMostVersions && user_.Chance(60))) {
         versions_ += lost ? 0 : 1;
-        latest->TakeCode("code-" + std::to_string(versions_));
+        // The user may go back to an earlier version.
+        const bool back = !lost && versions_ > 2 && user_.Chance(30);
+        latest->TakeCode("code-" + std::to_string(back ? versions_ - 2 : versions_));
       }
     }
     SyncCode();

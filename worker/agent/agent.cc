@@ -637,7 +637,7 @@ struct Agent::ProgressVisitor {
     agent.progress_->Answer(client, CodeAnswer(code.id, agent.TakeCode(code)));
   }
   void operator()(const EditorLeft& left) const {
-    if (agent.coordinator_ != nullptr) agent.coordinator_->OnEditorLeft();
+    if (agent.coordinator_ != nullptr) agent.coordinator_->OnEditorLeft(left.receiver);
     agent.progress_->Answer(client, DoneAnswer(left.id));
   }
   void operator()(const DoneReport& done) const {
@@ -654,7 +654,8 @@ Status Agent::TakeCode(const CodeQuestion& question) {
                         .replaces = question.replaces,
                         .by = question.by,
                         .words = question.words,
-                        .watched = question.watched};
+                        .watched = question.watched,
+                        .receiver = question.incoming};
   if (Status allowed = coordinator_->coordinator().AllowsCode(offer); !allowed.ok()) return allowed;
   Result<CodeManifest> manifest = code_->Take(question.digest, question.incoming);
   if (!manifest.ok()) return manifest.error();
@@ -663,7 +664,8 @@ Status Agent::TakeCode(const CodeQuestion& question) {
   for (const std::vector<std::string>* words : {&spec.command, &spec.args}) {
     if (const auto word = WordOfOriginal(*words, original, *manifest)) {
       return Error::Invalid("the job's command would run the image's " + *word +
-                            "; create the job with a path relative to " + original);
+                            "; create the job with a path relative to " +
+                            (original.empty() ? "/" : original));
     }
   }
   offer.files = static_cast<uint32_t>(manifest->files.size());

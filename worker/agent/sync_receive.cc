@@ -19,6 +19,8 @@
 
 #include "base/crypto/sha256.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/text/ascii.h"
 #include "base/text/json.h"
 #include "base/time.h"
 #include "worker/agent/code/code_store.h"
@@ -34,6 +36,8 @@ constexpr Duration kPatience = seconds(12);
 constexpr Duration kPause = milliseconds(100);     // between looks at the gang, and more behind a
 constexpr Duration kPauseAByte = microseconds(4);  // long answer, as --status --follow has it
 constexpr size_t kLastGenerations = 3;
+constexpr int kMostRounds = 5;
+constexpr Duration kSilence = seconds(60);  // of a sender, within the code that it sends
 
 // The bytes of stdin: lines, and the contents between them.
 class Input {
@@ -52,9 +56,12 @@ class Input {
     return line;
   }
   bool too_long() const { return buffer_.size() > kMaxHeader; }
-  // Blocks.
   Result<std::string> Take(uint64_t size) {
     while (buffer_.size() < size) {
+      pollfd wait{STDIN_FILENO, POLLIN, 0};
+      if (poll(&wait, 1, static_cast<int>(kSilence / milliseconds(1))) == 0) {
+        return Error::Unavailable("the code's sender fell silent");
+      }
       if (!Read()) return Error::Unavailable("the code's sender has gone");
     }
     std::string text = buffer_.substr(0, size);
@@ -94,17 +101,34 @@ class Receiver {
     if (!gang->contains("code")) {
       return Error::Invalid("this job does not allow sync: create it with spec.sync: {}");
     }
+    RemoveAbandoned();
     if (Status said = Say({{"receives", 1}, {"gang", *gang}}); !said.ok()) return {};
     Status status = Serve();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
-    if (watched_)
-      static_cast<void>(AskAgent(Socket(), {{"id", 1}, {"editor_left", true}}, kPatience));
+    if (brought_) {
+      static_cast<void>(AskAgent(Socket(), {{"id", 1}, {"editor_left", incoming_}}, kPatience));
+    }
     return status;
   }
 
  private:
   std::string Socket() const { return run_dir_ + "/agent.sock"; }
+
+  // What receivers that were killed have left.
+  void RemoveAbandoned() const {
+    std::vector<std::filesystem::path> folders;
+    ForEachEntry(CodeHome(run_dir_), [&](const std::filesystem::directory_entry& entry) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(kIncomingFolder)) return;
+      const auto pid = ParseNumber<int32_t>(name.substr(std::string_view(kIncomingFolder).size()));
+      if (pid && kill(*pid, 0) != 0 && errno == ESRCH) folders.push_back(entry.path());
+    });
+    std::error_code ignored;
+    for (const std::filesystem::path& folder : folders) {
+      std::filesystem::remove_all(folder, ignored);
+    }
+  }
 
   Status Serve() {
     while (true) {
@@ -163,7 +187,7 @@ class Receiver {
     const Result<CodeManifest> manifest = ParseCodeManifest(*text);
     if (!manifest.ok()) return manifest.error();
     // The agent may drop older contents meanwhile.
-    while (true) {
+    for (int round = 0; round < kMostRounds; ++round) {
       if (Status brought = Bring(*manifest, *text); !brought.ok()) return brought;
       Json question = {{"id", 1},
                        {"code", header["digest"]},
@@ -176,7 +200,7 @@ class Receiver {
       const Result<Json> answer = AskAgent(Socket(), question, kPatience);
       if (!answer.ok()) return answer.error();
       if (answer->value("ok", Json(false)) == Json(true)) {
-        watched_ = watched_ || question["watched"] == Json(true);
+        brought_ = true;
         version_ = 0;
         said_.clear();
         return Say({{"taken", header["digest"]}});
@@ -187,6 +211,7 @@ class Receiver {
       return Say({{"refused", answer->value("reason", Json("the agent gave no reason"))},
                   {"later", answer->value("later", Json(false))}});
     }
+    return Error::Invalid("the agent lacks some of the files again and again");
   }
 
   Status Bring(const CodeManifest& manifest, const std::string& text) {
@@ -199,7 +224,7 @@ class Receiver {
     Json list = Json::array();
     std::set<std::string> seen;
     for (const auto& [path, file] : manifest.files) {
-      if (!seen.insert(file.sha256).second || IsHere(file.sha256)) continue;
+      if (!seen.insert(file.sha256).second || IsHere(file)) continue;
       missing.push_back(&file);
       list.push_back(file.sha256);
     }
@@ -217,10 +242,13 @@ class Receiver {
     return {};
   }
 
-  bool IsHere(const std::string& sha256) const {
-    std::error_code none;
-    return std::filesystem::exists(CodeHome(run_dir_) + "/stage/" + sha256, none) ||
-           std::filesystem::exists(folder_ + "/" + sha256, none);
+  // As CodeStore::Take looks for it.
+  bool IsHere(const CodeFile& file) const {
+    return std::ranges::any_of(
+        std::array{CodeHome(run_dir_) + "/stage/", folder_ + "/"}, [&](const std::string& folder) {
+          std::error_code none;
+          return std::filesystem::file_size(folder + file.sha256, none) == file.size && !none;
+        });
   }
 
   std::string run_dir_;
@@ -230,7 +258,7 @@ class Receiver {
   uint64_t version_ = 0;  // of the gang, as the agent last had it
   int64_t answered_ = 0;  // bytes
   std::string said_;      // of the gang, last
-  bool watched_ = false;
+  bool brought_ = false;
 };
 
 }  // namespace

@@ -21,6 +21,18 @@ Status Failed(const std::string& what, const std::error_code& error) {
   return ErrnoError(what, error.value());
 }
 
+// `path` is a file or a folder, with no link above it.
+Status MoveAside(const fs::path& path) {
+  const std::string to = path.string() + ".replaced";
+  std::string free = to;
+  std::error_code none;
+  for (int n = 2; fs::exists(fs::symlink_status(free, none)); ++n) free = to + std::to_string(n);
+  std::error_code error;
+  fs::rename(path, free, error);
+  return error ? Failed("cannot rename " + path.string(), error) : Status();
+}
+
+// `folder` has no slash at its end.
 bool IsBelow(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
@@ -71,7 +83,10 @@ Status CodeFolder::Remove(const std::string& path) {
   for (fs::path above = absolute.parent_path(); above != tree(); above = above.parent_path()) {
     if (fs::is_symlink(above, error)) return {};
   }
+  // The program has put its own there.
+  if (fs::is_directory(fs::symlink_status(absolute, error))) return {};
   fs::remove(absolute, error);
+  if (error == std::errc::not_a_directory) return {};
   if (error) return Failed("cannot remove " + absolute.string(), error);
   RemoveCompiled(absolute);
   for (fs::path above = absolute.parent_path(); above != tree(); above = above.parent_path()) {
@@ -88,8 +103,15 @@ Status CodeFolder::Put(const std::string& path, const CodeFile& file) {
   for (const fs::path& part : fs::path(path).parent_path()) {
     above /= part;
     if (fs::is_symlink(above, error)) fs::remove(above, error);
+    const fs::file_status there = fs::symlink_status(above, error);
+    if (fs::exists(there) && !fs::is_directory(there)) {
+      if (Status moved = MoveAside(above); !moved.ok()) return moved;
+    }
     fs::create_directory(above, error);
     if (error) return Failed("cannot make " + above.string(), error);
+  }
+  if (fs::is_directory(fs::symlink_status(absolute, error))) {
+    if (Status moved = MoveAside(absolute); !moved.ok()) return moved;
   }
   const Status copied =
       CopyFileAtomically(stage() + "/" + file.sha256, absolute.string(), {.mode = file.mode});
@@ -128,7 +150,11 @@ void DropContents(const std::string& stage, const std::set<std::string>& kept) {
 
 std::string OriginalFolder(const std::string& working_directory) {
   std::error_code none;
-  return working_directory.empty() ? fs::current_path(none).string() : working_directory;
+  const fs::path folder =
+      working_directory.empty() ? fs::current_path(none) : fs::path(working_directory);
+  std::string text = folder.lexically_normal().string();
+  while (text.ends_with('/')) text.pop_back();
+  return text;
 }
 
 std::string InTree(const std::string& path, const std::string& folder, const std::string& tree) {
@@ -142,7 +168,7 @@ std::string PythonPathInTree(const std::string& python_path, const std::string& 
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(':'), rest.size());
     const std::string part = rest.substr(0, end);
-    if (!part.empty()) path += ":" + InTree(part, folder, tree);
+    if (!part.empty()) path += ":" + (folder.empty() ? part : InTree(part, folder, tree));
     rest.erase(0, std::min(end + 1, rest.size()));
   }
   return path;
@@ -151,8 +177,9 @@ std::string PythonPathInTree(const std::string& python_path, const std::string& 
 std::optional<std::string> WordOfOriginal(const std::vector<std::string>& words,
                                           const std::string& folder, const CodeManifest& manifest) {
   for (const std::string& word : words) {
-    if (!IsBelow(word, folder) || word == folder) continue;
-    if (manifest.files.contains(word.substr(folder.size() + 1))) return word;
+    const std::string path = fs::path(word).lexically_normal().string();
+    if (!IsBelow(path, folder) || path == folder) continue;
+    if (manifest.files.contains(path.substr(folder.size() + 1))) return word;
   }
   return std::nullopt;
 }

@@ -32,7 +32,8 @@ class CodeFolder {
   const CodeManifest& manifest() const { return manifest_; }
 
   // Makes the tree have these files, by contents of the stage, and only these of what was put there
-  // before. Compiled files of changed modules go. After an error the tree may be half of both, and
+  // before. Compiled files of changed modules go. What the program wrote where code belongs is
+  // renamed to PATH.replaced. After an error the tree may be half of both, and
   // no rank may start before another Apply has succeeded.
   Status Apply(const CodeManifest& manifest);
 
@@ -49,11 +50,12 @@ class CodeFolder {
 // Removes all contents of `stage` but these.
 void DropContents(const std::string& stage, const std::set<std::string>& kept);
 
-// Where a job's program is in its image: its working directory, else this process's.
+// Where a job's program is in its image: its working directory, else this process's. No slash at
+// the end, so "" for "/".
 std::string OriginalFolder(const std::string& working_directory);
 // The place in `tree` of a path below `folder`, where the original code is; other paths stay.
 std::string InTree(const std::string& path, const std::string& folder, const std::string& tree);
-// PYTHONPATH of ranks in `tree`, of the original one.
+// PYTHONPATH of ranks in `tree`, of the original one. Of a program in "/" its entries stay.
 std::string PythonPathInTree(const std::string& python_path, const std::string& folder,
                              const std::string& tree);
 // A word of the command that names code by its absolute path, so that the original would run.

@@ -46,6 +46,13 @@ bool CodeVersions::Known() const {
           }));
 }
 
+bool CodeVersions::HeldBy(const Members& machines) const {
+  for (uint32_t place = 0; place < machines.size() && !wanted_.digest.empty(); ++place) {
+    if (!HasVersion(roster_[machines.At(place)], wanted_.digest)) return false;
+  }
+  return true;
+}
+
 bool CodeVersions::Lost() const {
   return synced_ && !wanted_.digest.empty() && Known() &&
          std::ranges::all_of(roster_.gang(),
@@ -57,8 +64,11 @@ bool CodeVersions::Lost() const {
 
 // The version of the latest generation counts.
 void CodeVersions::Adopt(const std::string& digest, Generation generation) {
-  if (settled_ || digest.empty() || generation < wanted_.generation) return;
-  if (digest == wanted_.digest) return;
+  if (settled_ || digest.empty() || generation <= wanted_.generation) return;
+  if (digest == wanted_.digest) {
+    wanted_.generation = generation;  // a user may have gone back to it
+    return;
+  }
   wanted_ = Version{digest, generation};
   outbox_.Change();
 }
@@ -96,7 +106,15 @@ void CodeVersions::OnOperator(const std::optional<DesiredState::Code>& recorded)
 void CodeVersions::DropOffer(const std::string& why) {
   dropped_ = std::exchange(offer_, std::nullopt)->digest;
   problem_ = why;
+  retry_at_ = kNever;
   outbox_.Change();
+}
+
+void CodeVersions::OnReceiverLeft(const std::string& receiver) {
+  if (!offer_ || receiver.empty() || offer_->receiver != receiver) return;
+  const std::string why = offer_->by + " has left before every machine had the code";
+  outbox_.Log(why);
+  DropOffer(why);
 }
 
 Status CodeVersions::Allows(const CodeOffer& offer) const {
@@ -130,9 +148,8 @@ Status CodeVersions::Offer(const CodeOffer& offer) {
 }
 
 void CodeVersions::Spread(Time now, const std::string& digest) {
-  if (digest.empty()) return;
-  if (retry_at_ != kNever && now < retry_at_) return;
-  retry_at_ = kNever;
+  if (now >= retry_at_) retry_at_ = kNever;
+  if (digest.empty() || retry_at_ != kNever) return;
   std::map<uint32_t, int> fetches;  // by the machine that serves
   for (const Roster::Slot& slot : roster_) {
     if (slot.connection != 0 && !slot.fetching_code.empty()) ++fetches[slot.fetches_from];
@@ -186,7 +203,7 @@ SyncedCode CodeVersions::View() const {
   view.files = wanted_.files;
   view.by = wanted_.by;
   view.since = wanted_.since;
-  view.generation = wanted_.generation;
+  if (Known()) view.generation = wanted_.generation;
   if (offer_) {
     view.next = offer_->digest;
     view.next_by = offer_->by;

@@ -24,6 +24,7 @@
 #include "core/gang/coordinator/desired_state.h"
 #include "core/gang/protocol/messages.h"
 #include "core/gang/roster/roster.h"
+#include "core/terms/members.h"
 
 namespace lockstep::core {
 
@@ -34,9 +35,10 @@ struct CodeOffer {
   std::string digest;
   std::string replaces = {};  // the version that the user saw; "": the image's code
   uint32_t files = 0;
-  std::string by = {};     // who syncs it, as the client says
-  std::string words = {};  // what changed: "model.py and 2 more files"
-  bool watched = false;    // the user edits on, and mends it if it fails
+  std::string by = {};        // who syncs it, as the client says
+  std::string words = {};     // what changed: "model.py and 2 more files"
+  bool watched = false;       // the user edits on, and mends it if it fails
+  std::string receiver = {};  // the process that brought it; "": one that never leaves
 };
 
 // The code in GET /status.
@@ -45,7 +47,7 @@ struct SyncedCode {
   uint32_t files = 0;  // 0: another machine 0 took it
   std::string by;
   std::optional<Time> since;  // when every member held it
-  Generation generation;      // no generation before this one runs it
+  Generation generation;      // no generation before this one runs it; none: `digest` may be older
   std::string next;           // offered, and not yet on every machine
   std::string next_by;
   std::string missing;  // the machines that lack the code: "1, 4"
@@ -76,6 +78,8 @@ class CodeVersions {
   // came first. Unavailable: it is not yet known which version it would replace.
   Status Allows(const CodeOffer& offer) const;
   Status Offer(const CodeOffer& offer);
+  // Its offer that is not yet on every machine is dropped: nobody waits for it any more.
+  void OnReceiverLeft(const std::string& receiver);
 
   // Asks machines to fetch what they lack. The offer that every member holds now; none: there is
   // none. `last` is the last generation that was prepared.
@@ -91,6 +95,8 @@ class CodeVersions {
   bool Known() const;
   // Whether every member holds it.
   bool Everywhere() const { return MembersHold(wanted_.digest); }
+  // Whether these would not have to wait for it.
+  bool HeldBy(const Members& machines) const;
   // Whether every member is here and none holds it.
   bool Lost() const;
 

@@ -187,8 +187,9 @@ Result<CoordinatorActions> Coordinator::OnCodeOffered(Time now, const CodeOffer&
   return Step(now);
 }
 
-CoordinatorActions Coordinator::OnEditorLeft(Time now) {
-  orders_.code.OnEditorLeft();
+CoordinatorActions Coordinator::OnEditorLeft(Time now, const std::string& receiver) {
+  orders_.code.OnEditorLeft(receiver);
+  codes_.OnReceiverLeft(receiver);
   return Step(now);
 }
 
@@ -207,7 +208,8 @@ Time Coordinator::NextWake() const {
   if (Live()) wake = std::min(wake, alone_.NextWake(stopping_.settled_at != kNever));
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
-  return std::min(wake, codes_.NextWake());
+  if (SpreadsCode()) wake = std::min(wake, codes_.NextWake());
+  return wake;
 }
 
 // ---- joining ----

@@ -158,8 +158,9 @@ class Coordinator {
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
   // A version of the code that machine 0 holds. The errors of CodeVersions::Offer.
   Result<CoordinatorActions> OnCodeOffered(Time now, const CodeOffer& offer);
-  // The user who edited the code has left. A gang that waits for the next edit goes on waiting.
-  CoordinatorActions OnEditorLeft(Time now);
+  // The process that brought code of a user has left. A gang that waits for the next edit goes on
+  // waiting.
+  CoordinatorActions OnEditorLeft(Time now, const std::string& receiver);
   // The remark on the ranks' world that a job gets if it succeeds now; "": none.
   void OnWorldDoubt(std::string doubt) { ending_.doubt = std::move(doubt); }
   // The launcher started a world of `size` ranks; the job has `wanted`.
@@ -339,6 +340,7 @@ class Coordinator {
   void Wait();
   // Between generations, makes the wanted machines the members.
   void AdoptMembers();
+  bool SpreadsCode() const { return !ending_.verdict && !ending_.failing; }
   void TakeCode(Time now, const std::optional<DesiredState::Code>& code);
   void TakeRestart(Time now, const std::optional<DesiredState::Restart>& restart);
   // Ends the request: a generation that is younger than it follows.

@@ -256,12 +256,13 @@ void Coordinator::HoldForEdit(const Failure& root) {
 }
 
 void Coordinator::CheckCode(Time now) {
-  if (phase_ == CoordinatorPhase::kVerdict || ending_.failing) return;
+  if (!SpreadsCode()) return;
   if (const std::optional<CodeOffer> code = codes_.Step(now, generation_)) RunCode(now, *code);
 }
 
 void Coordinator::RunCode(Time now, const CodeOffer& code) {
-  if (orders_.code.Take(DesiredState::Code{code.digest, code.watched})) setbacks_.EndWait(now);
+  const DesiredState::Code wanted{code.digest, code.watched};
+  if (orders_.code.Take(wanted, code.receiver)) setbacks_.EndWait(now);
   const bool runs = !history_.empty() && Record().code == code.digest;
   if (Live() && runs) return;
   Log("the gang goes on with the code that " + code.by + " synced: " + code.words);

@@ -45,9 +45,10 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   return CoordinatorPhase::kPreparing;
 }
 
-// A gang does not stop for machines that are not here.
+// A gang does not stop for machines that are not here, or have yet to fetch the code.
 bool Coordinator::MayResize() const {
-  return orders_.members != roster_.members() && fence().Reaches(orders_.members);
+  return orders_.members != roster_.members() && fence().Reaches(orders_.members) &&
+         codes_.HeldBy(orders_.members);
 }
 
 void Coordinator::AdoptMembers() {

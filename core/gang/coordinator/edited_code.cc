@@ -2,10 +2,11 @@
 
 namespace lockstep::core {
 
-bool EditedCode::Take(const std::optional<DesiredState::Code>& code) {
+bool EditedCode::Take(const std::optional<DesiredState::Code>& code, const std::string& receiver) {
   const bool other =
       code.has_value() != wanted_.has_value() || (code && code->digest != wanted_->digest);
   wanted_ = code;
+  receiver_ = receiver;
   if (other) ran_ = false;
   if (!holds() || (!other && wanted_ && wanted_->watched)) return false;
   Release();

@@ -14,10 +14,11 @@ namespace lockstep::core {
 class EditedCode {
  public:
   // The operator's latest word. True: the gang waited for an edit, and waits no longer.
-  bool Take(const std::optional<DesiredState::Code>& code);
-  // Nobody edits the code now. A gang that waits for an edit goes on waiting.
-  void OnEditorLeft() {
-    if (wanted_) wanted_->watched = false;
+  // `receiver`: the process that brought the code (CodeOffer); "": one that never leaves.
+  bool Take(const std::optional<DesiredState::Code>& code, const std::string& receiver = "");
+  // If it brought the code, nobody edits that now. A gang that waits for an edit goes on waiting.
+  void OnEditorLeft(const std::string& receiver) {
+    if (wanted_ && !receiver.empty() && receiver == receiver_) wanted_->watched = false;
   }
   // Digest of the code of the next generation; "": the operator has named none.
   std::string digest() const { return wanted_ ? wanted_->digest : ""; }
@@ -35,6 +36,7 @@ class EditedCode {
 
  private:
   std::optional<DesiredState::Code> wanted_;
+  std::string receiver_;
   bool ran_ = false;    // a generation has done a step with it
   std::string broken_;  // why ranks of the edited code failed; "": they did not, or not yet
 };

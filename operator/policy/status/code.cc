@@ -17,6 +17,8 @@ void ObserveCode(ReconcileContext& context) {
   if (gang == nullptr || !gang->code || gang->code->digest.empty()) return;
   const core::SyncedCode& code = *gang->code;
   std::optional<core::CodeStatus>& status = context.next.code;
+  // A new machine 0 that has not heard every machine may name older code.
+  if (!code.generation.exists() || (status && code.generation < status->generation)) return;
   // Another machine 0 took it, and this one knows no more of it than the operator.
   if (status && status->digest == code.digest && code.by.empty()) return;
   const bool same = status && status->digest == code.digest;

@@ -46,6 +46,23 @@ TEST(Code, AMachine0ThatKnowsNoUserLeavesTheRecordAsItIs) {
   EXPECT_EQ(scene.status().code->by, "bob");
 }
 
+TEST(Code, ANewMachine0ThatNamesOlderCodeChangesNoRecord) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().sync.emplace();
+  core::SyncedCode code = Code("f00d", "bob");
+  code.generation = {1, 6};
+  scene.Report(CoordinatorPhase::kRunning).code = code;
+  for (int i = 0; i < 3; ++i) scene.Make(scene.Settle());
+  Sync(scene, "5eed", "");  // as of generation 1-2
+  EXPECT_EQ(scene.status().code->digest, "f00d");
+  code = Code("5eed", "");
+  code.generation = {};
+  scene.Report(CoordinatorPhase::kRunning).code = code;
+  for (int i = 0; i < 3; ++i) scene.Make(scene.Settle());
+  EXPECT_EQ(scene.status().code->digest, "f00d");
+}
+
 TEST(Code, OfAJobWithoutSyncNothingIsSaidOrRecorded) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

@@ -57,6 +57,39 @@ TEST_F(CodeFolderTest, ApplyMakesTheTreeTheVersionAndKeepsWhatTheProgramWrote) {
   EXPECT_FALSE(fs::exists(folder_->tree() + "/__pycache__/train.cpython-311.pyc"));
 }
 
+TEST_F(CodeFolderTest, WhatTheProgramWroteInTheWayOfCodeIsRenamed) {
+  const std::string tree = folder_->tree();
+  ASSERT_TRUE(WriteFileAtomically(tree + "/log", "a line").ok());
+  fs::create_directories(tree + "/prep");
+  ASSERT_TRUE(WriteFileAtomically(tree + "/prep/cache.bin", "bytes").ok());
+  ASSERT_TRUE(WriteFileAtomically(tree + "/prep.replaced", "older").ok());
+  CodeManifest manifest;
+  manifest.files = {{"log/__init__.py", Stage("one")}, {"prep", Stage("two")}};
+  const Status applied = folder_->Apply(manifest);
+  ASSERT_TRUE(applied.ok()) << applied.error().message;
+  EXPECT_EQ(Read("log/__init__.py"), "one");
+  EXPECT_EQ(Read("prep"), "two");
+  EXPECT_EQ(Read("log.replaced"), "a line");
+  EXPECT_EQ(Read("prep.replaced"), "older");
+  EXPECT_EQ(Read("prep.replaced2/cache.bin"), "bytes");
+}
+
+TEST_F(CodeFolderTest, WhatTheProgramPutInThePlaceOfCodeStaysWhenTheCodeGoes) {
+  CodeManifest first;
+  first.files = {{"log/__init__.py", Stage("one")}, {"prep", Stage("two")}};
+  ASSERT_TRUE(folder_->Apply(first).ok());
+  const std::string tree = folder_->tree();
+  fs::remove_all(tree + "/log");
+  fs::remove(tree + "/prep");
+  fs::create_directories(tree + "/prep");
+  ASSERT_TRUE(WriteFileAtomically(tree + "/prep/cache.bin", "bytes").ok());
+  ASSERT_TRUE(WriteFileAtomically(tree + "/log", "a line").ok());
+  const Status applied = folder_->Apply({});
+  ASSERT_TRUE(applied.ok()) << applied.error().message;
+  EXPECT_EQ(Read("log"), "a line");
+  EXPECT_EQ(Read("prep/cache.bin"), "bytes");
+}
+
 TEST_F(CodeFolderTest, AContentThatIsMissingIsAnErrorAndTheNextApplyMendsTheTree) {
   CodeManifest broken;
   broken.files = {{"train.py", {std::string(64, 'a'), 0644, 3}}};
@@ -109,12 +142,22 @@ TEST(PythonPathInTree, TheTreeIsFirstAndEntriesOfTheFolderMoveThere) {
   EXPECT_EQ(PythonPathInTree("/app/lib::/opt/x", "/app", "/run/tree"),
             "/run/tree:/run/tree/lib:/opt/x");
   EXPECT_EQ(PythonPathInTree("", "/app", "/run/tree"), "/run/tree");
+  EXPECT_EQ(PythonPathInTree("/opt/x", "", "/run/tree"), "/run/tree:/opt/x");
+}
+
+TEST(OriginalFolder, HasNoSlashAtItsEnd) {
+  EXPECT_EQ(OriginalFolder("/app"), "/app");
+  EXPECT_EQ(OriginalFolder("/app/"), "/app");
+  EXPECT_EQ(OriginalFolder("/app//x/.."), "/app");
+  EXPECT_EQ(OriginalFolder("/"), "");
 }
 
 TEST(WordOfOriginal, NamesTheAbsolutePathOfASyncedFileAlone) {
   CodeManifest manifest;
   manifest.files = {{"train.py", {}}};
   EXPECT_EQ(WordOfOriginal({"python", "/app/train.py"}, "/app", manifest), "/app/train.py");
+  EXPECT_EQ(WordOfOriginal({"/app//train.py"}, "/app", manifest), "/app//train.py");
+  EXPECT_EQ(WordOfOriginal({"/train.py"}, "", manifest), "/train.py");
   EXPECT_EQ(WordOfOriginal({"python", "train.py", "/app/data.py", "/app"}, "/app", manifest),
             std::nullopt);
 }

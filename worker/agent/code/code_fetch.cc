@@ -33,9 +33,10 @@ void CodeFetch::Start() {
 }
 
 void CodeFetch::Ask() {
-  const std::string target = !manifest_ ? "/code?version=" + digest_
-                                        : "/code?content=" + wanted_.back().sha256 +
-                                              "&offset=" + std::to_string(content_.size());
+  const std::string target =
+      !manifest_
+          ? "/code?version=" + digest_ + "&offset=" + std::to_string(text_.size())
+          : "/code?content=" + wanted_.back().sha256 + "&offset=" + std::to_string(content_.size());
   connection_->SetDeadline(BootTime() + kPatience, "did not answer in time");
   connection_->Write("GET " + target + " HTTP/1.1\r\nHost: lockstep\r\n\r\n");
 }
@@ -46,7 +47,7 @@ void CodeFetch::OnData(std::string_view bytes) {
   size_t used = 0;
   bool keep_alive = true;
   Result<std::optional<HttpAnswer>> parsed =
-      ParseHttpAnswer(received_, kMaxCodeManifestText, &used, &keep_alive);
+      ParseHttpAnswer(received_, kCodePiece, &used, &keep_alive);
   if (!parsed.ok()) return End(parsed.error());
   if (!*parsed) {
     connection_->SetDeadline(BootTime() + kPatience, "fell silent");
@@ -55,14 +56,20 @@ void CodeFetch::OnData(std::string_view bytes) {
   received_.clear();
   const HttpAnswer& answer = **parsed;
   if (answer.status != 200) return End(Error::Unavailable(answer.body.substr(0, 200)));
-  const Status taken = manifest_ ? TakePiece(answer.body) : TakeManifest(answer.body);
+  const Status taken = manifest_ ? TakePiece(answer.body) : TakeManifestPiece(answer.body);
   if (!taken.ok()) return End(taken.error());
-  if (wanted_.empty()) return End(*manifest_);
+  if (manifest_ && wanted_.empty()) return End(*manifest_);
   Ask();
 }
 
-Status CodeFetch::TakeManifest(std::string_view body) {
-  Result<CodeManifest> manifest = ParseCodeManifest(body);
+Status CodeFetch::TakeManifestPiece(std::string_view body) {
+  text_.append(body);
+  if (text_.size() > kMaxCodeManifestText) return Error::TooLarge("the list of files is too long");
+  return body.size() < kCodePiece ? TakeManifest() : Status();
+}
+
+Status CodeFetch::TakeManifest() {
+  Result<CodeManifest> manifest = ParseCodeManifest(std::exchange(text_, ""));
   if (!manifest.ok()) return manifest.error();
   if (manifest->Digest() != digest_) {
     return Error::Invalid("the list of files does not have the digest that was asked for");

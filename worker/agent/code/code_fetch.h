@@ -2,8 +2,10 @@
 // under its key: the manifest, then the contents that are not in the stage, piece by piece. What
 // does not fit its hash is refused. One thread.
 //
-//   GET /code?version=DIGEST                   the manifest
+//   GET /code?version=DIGEST&offset=0          at most kCodePiece bytes of the manifest
 //   GET /code?content=SHA256&offset=1048576    at most kCodePiece bytes of a file
+//
+// The last piece of a manifest is shorter than kCodePiece, and may be empty.
 #ifndef LOCKSTEP_WORKER_AGENT_CODE_CODE_FETCH_H_
 #define LOCKSTEP_WORKER_AGENT_CODE_CODE_FETCH_H_
 
@@ -53,7 +55,8 @@ class CodeFetch {
 
   void Ask();
   void OnData(std::string_view bytes);
-  Status TakeManifest(std::string_view body);
+  Status TakeManifestPiece(std::string_view body);
+  Status TakeManifest();
   Status TakePiece(std::string_view body);
   // Puts the content that is complete into the stage.
   Status Keep();
@@ -67,6 +70,7 @@ class CodeFetch {
   Done done_;
   std::unique_ptr<Connection> connection_;
   std::string received_;
+  std::string text_;  // of the manifest, so far
   std::optional<CodeManifest> manifest_;
   std::vector<Wanted> wanted_;  // the next one last
   std::string content_;         // of that one, so far

@@ -120,17 +120,28 @@ Status CodeStore::Use(const std::string& digest) {
   return {};
 }
 
-void CodeStore::Serve(const HttpRequest& request, HttpResponder respond) const {
+const std::string* CodeStore::TextOf(const std::string& digest) {
+  const auto version =
+      std::ranges::find_if(versions_, [&](const auto& each) { return each.first == digest; });
+  if (version == versions_.end()) return nullptr;
+  // A machine that fetches it asks for one piece after another.
+  if (served_.first != digest) served_ = {digest, ToText(version->second)};
+  return &served_.second;
+}
+
+void CodeStore::Serve(const HttpRequest& request, HttpResponder respond) {
   if (request.method != "GET") return respond.Send(Code(405, "/code takes GET"));
-  if (const std::string* digest = request.Query("version")) {
-    const auto version =
-        std::ranges::find_if(versions_, [&](const auto& each) { return each.first == *digest; });
-    if (version == versions_.end()) return respond.Send(Code(404, "that code is not here"));
-    return respond.Send(Code(200, ToText(version->second)));
-  }
-  const std::string* sha256 = request.Query("content");
   const std::string* offset_text = request.Query("offset");
   const auto offset = ParseNumber<uint64_t>(offset_text != nullptr ? *offset_text : "0");
+  if (const std::string* digest = request.Query("version")) {
+    const std::string* text = TextOf(*digest);
+    if (text == nullptr) return respond.Send(Code(404, "that code is not here"));
+    if (!offset || *offset > text->size()) {
+      return respond.Send(Code(400, "the list of files is shorter"));
+    }
+    return respond.Send(Code(200, text->substr(*offset, kCodePiece)));
+  }
+  const std::string* sha256 = request.Query("content");
   const bool named = sha256 != nullptr && sha256->size() == 64 &&
                      sha256->find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!named || !offset || *offset >= kMaxCodeFile) {

@@ -56,7 +56,7 @@ class CodeStore {
   // Makes the ranks' folder this version. Only while no rank runs.
   Status Use(const std::string& digest);
   // GET /code.
-  void Serve(const HttpRequest& request, HttpResponder respond) const;
+  void Serve(const HttpRequest& request, HttpResponder respond);
 
   std::string tree() const { return folder_.tree(); }
 
@@ -66,6 +66,8 @@ class CodeStore {
       : loop_(loop), tls_(tls), home_(std::move(home)), folder_(std::move(folder)), owner_(owner) {}
 
   void Add(const std::string& digest, CodeManifest manifest);
+  // The manifest's text; null: the version is not here.
+  const std::string* TextOf(const std::string& digest);
   void DropOld();
   std::vector<std::string> Digests() const;
 
@@ -76,6 +78,7 @@ class CodeStore {
   Owner* owner_;
   std::vector<std::pair<std::string, CodeManifest>> versions_;  // by digest; the newest last
   std::string used_;                                            // in the ranks' folder
+  std::pair<std::string, std::string> served_;  // the last version that was asked for, as a text
   std::unique_ptr<CodeFetch> fetch_;
 };
 

@@ -71,7 +71,9 @@ class CoordinatorHost : public GangPort {
   // PUT /gang.
   Status OnDesiredState(const core::DesiredState& desired);
   Status OnCodeOffered(const core::CodeOffer& offer);
-  void OnEditorLeft() { CarryOut(coordinator_.OnEditorLeft(BootTime())); }
+  void OnEditorLeft(const std::string& receiver) {
+    CarryOut(coordinator_.OnEditorLeft(BootTime(), receiver));
+  }
 
   const core::Coordinator& coordinator() const { return coordinator_; }
   const GangMetrics& metrics() const { return metrics_; }

@@ -106,8 +106,8 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     if (!pid.ok()) return pid.error();
     return ProgressMessage(DoneReport{rank_value, id_value, json["done"], *pid});
   }
-  if (json.value("editor_left", Json(false)) == Json(true)) {
-    return ProgressMessage(EditorLeft{id_value});
+  if (IsText(json, "editor_left")) {
+    return ProgressMessage(EditorLeft{id_value, json["editor_left"]});
   }
   if (IsText(json, "code")) {
     CodeQuestion code;

@@ -14,7 +14,7 @@
 //   ranks?
 //   {"id": 9, "gang": true, "after": 71}                                        how is the gang?
 //   {"id": 9, "code": "DIGEST", "incoming": "incoming-71", "by": "alice", ...}  new code
-//   {"id": 9, "editor_left": true}                                              no more of it
+//   {"id": 9, "editor_left": "incoming-71"}                                     no more of it
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
 #ifndef LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
 #define LOCKSTEP_WORKER_AGENT_RANK_SOCKET_PROGRESS_MESSAGE_H_
@@ -108,6 +108,7 @@ struct CodeQuestion {
 // The user who edited the code has left.
 struct EditorLeft {
   uint64_t id = 0;
+  std::string receiver;  // `incoming` of its questions
 };
 
 // Run this on that machine (remote_shell.h).

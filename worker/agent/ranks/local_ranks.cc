@@ -138,7 +138,10 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
   temporary_.Begin(generation_, kept);
   shared_memory_.BeginGeneration();
-  if (!code_.ok()) return Fail(RankOf(0), core::kExitNotExecutable, code_.error().message);
+  // Another machine may have the space or memory that this one lacks.
+  if (!code_.ok()) {
+    return Fail(RankOf(0), core::kExitBroken, code_.error().message, core::Cause::kProcessExit);
+  }
   if (const Status made = environment_.MakeLauncher(); !made.ok()) {
     return Fail(0, core::kExitNotExecutable, made.error().message);
   }
@@ -444,11 +447,11 @@ void LocalRanks::OnDeath(core::Failure death) {
   owner_->OnDied(generation_, std::move(death));
 }
 
-void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message) {
+void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message, core::Cause cause) {
   log_((rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + message);
   core::Failure death;
   death.rank = static_cast<int>(rank);
-  death.cause = core::Cause::kCommandNotFound;
+  death.cause = cause;
   death.exit_code = exit_code;
   death.at = BootTime();
   death.by_itself = true;

@@ -160,7 +160,8 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   void SweepSharedMemory();
   bool SaysWhyItFails(int rank);
   // `rank` -1: of none.
-  void Fail(int64_t rank, int exit_code, const std::string& message);
+  void Fail(int64_t rank, int exit_code, const std::string& message,
+            core::Cause cause = core::Cause::kCommandNotFound);
   uint32_t RankOf(int local_rank) const { return environment_.RankOf(local_rank); }
 
   EventLoop* loop_;

@@ -67,6 +67,17 @@ TEST_F(CodeVersionsTest, AVersionIsWantedOnceEveryMemberHoldsIt) {
   EXPECT_FALSE(Step()) << "it is told once";
 }
 
+TEST_F(CodeVersionsTest, AGangGrowsByMachinesThatHoldTheCode) {
+  EXPECT_TRUE(codes_.HeldBy(Members::All(5))) << "the image's code";
+  ASSERT_TRUE(codes_.Offer(Offer("a")).ok());
+  HoldEverywhere("a");
+  ASSERT_TRUE(Step());
+  EXPECT_TRUE(codes_.HeldBy(Members::All(5)));
+  Hold(4, {});
+  EXPECT_FALSE(codes_.HeldBy(Members::All(5)));
+  EXPECT_TRUE(codes_.HeldBy(Members::All(4)));
+}
+
 TEST_F(CodeVersionsTest, TheSecondOfTwoUsersIsRefusedAndToldWhoWasFirst) {
   ASSERT_TRUE(codes_.Offer(Offer("a", "", "alice")).ok());
   Status refused = codes_.Offer(Offer("b", "", "bob"));
@@ -99,13 +110,39 @@ TEST_F(CodeVersionsTest, AnOfferThatAMachineCannotGetIsDroppedAfterThreeTries) {
     Step(now);
     EXPECT_EQ(codes_.View().dropped, "");
     codes_.OnFailed(now, parts_.roster[1], {"a", "the disk is full"});
-    now = std::max(codes_.NextWake(), now);
+    if (codes_.NextWake() != kNever) now = std::max(codes_.NextWake(), now);
   }
+  Step(now);
+  EXPECT_EQ(codes_.NextWake(), kNever) << "nothing is tried again";
   EXPECT_EQ(codes_.View().dropped, "a");
   EXPECT_EQ(codes_.View().next, "");
   EXPECT_NE(codes_.View().problem.find("machine 1 could not get the code from machine 0: the disk"),
             std::string::npos);
   EXPECT_EQ(codes_.wanted(), "");
+}
+
+TEST_F(CodeVersionsTest, APauseAfterAFailedFetchEndsAlsoIfTheImagesCodeIsWanted) {
+  Hold(0, {"a"});
+  ASSERT_TRUE(codes_.Offer(Offer("a")).ok());
+  Step();
+  codes_.OnFailed(kStart, parts_.roster[1], {"a", "the disk is full"});
+  HoldEverywhere("a");
+  ASSERT_TRUE(Step());
+  Step(kStart + CodeVersions::kPause);
+  EXPECT_EQ(codes_.NextWake(), kNever);
+}
+
+TEST_F(CodeVersionsTest, AnOfferIsDroppedIfTheProcessThatBroughtItLeaves) {
+  CodeOffer offer = Offer("a");
+  offer.receiver = "incoming-7";
+  ASSERT_TRUE(codes_.Offer(offer).ok());
+  codes_.OnReceiverLeft("incoming-8");
+  codes_.OnReceiverLeft("");
+  EXPECT_EQ(codes_.View().next, "a");
+  codes_.OnReceiverLeft("incoming-7");
+  EXPECT_EQ(codes_.View().next, "");
+  EXPECT_EQ(codes_.View().dropped, "a");
+  EXPECT_TRUE(codes_.Offer(Offer("b", "", "bob")).ok());
 }
 
 TEST(CodeVersions, OfAJobWithoutSyncNothingIsTakenOrWaitedFor) {
@@ -141,6 +178,25 @@ TEST_F(NewMachine0, TakesTheCodeOfTheLatestGenerationFromOperatorAndMembers) {
   EXPECT_FALSE(fresh_.Lost());
 }
 
+TEST_F(NewMachine0, AUserWhoWentBackToAnEarlierVersionIsNotOverruledByWhoRanTheLaterOne) {
+  for (Roster::Slot& slot : parts_.roster) slot.code.reset();
+  Report(0, {"a"}, {4, 3}, "a");
+  fresh_.OnOperator(DesiredState::Code{.digest = "a", .generation = {4, 7}});
+  Report(1, {"a"}, {4, 8}, "a");
+  Report(2, {"b", "a"}, {4, 5}, "b");
+  EXPECT_EQ(fresh_.wanted(), "a");
+}
+
+TEST_F(NewMachine0, ItNamesNoGenerationBeforeAllHaveSpoken) {
+  for (Roster::Slot& slot : parts_.roster) slot.code.reset();
+  Report(1, {"a"}, {4, 5}, "a");
+  EXPECT_FALSE(fresh_.View().generation.exists());
+  Report(0, {}, {}, "");
+  Report(2, {}, {}, "");
+  fresh_.OnOperator(std::nullopt);
+  EXPECT_EQ(fresh_.View().generation, (Generation{4, 5}));
+}
+
 TEST_F(NewMachine0, TheOperatorsRecordIsNewerThanAGenerationBeforeIt) {
   Report(1, {"a"}, {4, 2}, "a");
   fresh_.OnOperator(DesiredState::Code{.digest = "b", .generation = {4, 3}});
@@ -172,7 +228,7 @@ class SyncedGang : public GangFixture {
     desired_.job_uid = "job";
     desired_.epoch = 1;
   }
-  void Sync(const std::string& digest, bool watched = false) {
+  void Sync(const std::string& digest, bool watched = false, const std::string& receiver = "") {
     HoldCode(0, digest);
     Settle();
     Result<CoordinatorActions> actions =
@@ -181,7 +237,8 @@ class SyncedGang : public GangFixture {
                                            .files = 1,
                                            .by = "alice",
                                            .words = "model.py changed",
-                                           .watched = watched});
+                                           .watched = watched,
+                                           .receiver = receiver});
     ASSERT_TRUE(actions.ok()) << actions.error().message;
     Do(std::move(*actions));
     Settle();
@@ -254,18 +311,32 @@ TEST_F(SyncedGang, AFailureWhileTheCodeSpreadsIsFollowedByTheOldCode) {
 TEST_F(SyncedGang, AWatchedEditThatFailsHoldsTheGangAlsoWhenItsUserHasLeft) {
   Begin(2);
   Desire(desired_);
-  Sync("a", /*watched=*/true);
+  Sync("a", /*watched=*/true, "incoming-7");
   Exit(0, 0, 1);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
   EXPECT_TRUE(coordinator_->code()->broken);
   EXPECT_EQ(coordinator_->counters().application_used(), 0);
-  Do(coordinator_->OnEditorLeft(now_));
+  Do(coordinator_->OnEditorLeft(now_, "incoming-7"));
   Desire(desired_);
   Advance(seconds(30));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
   Sync("b");
   EXPECT_TRUE(Runs());
   EXPECT_EQ(Last(1).code, "b");
+}
+
+TEST_F(SyncedGang, AUserWhoLeavesEndsTheWatchOfTheirOwnEditAlone) {
+  Begin(2);
+  Desire(desired_);
+  Sync("a", /*watched=*/true, "incoming-7");
+  Sync("b", /*watched=*/true, "incoming-8");
+  Do(coordinator_->OnEditorLeft(now_, "incoming-7"));
+  Exit(0, 0, 1);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld) << "the other one mends it";
+  Sync("c", /*watched=*/true, "incoming-8");
+  Do(coordinator_->OnEditorLeft(now_, "incoming-8"));
+  Exit(0, 0, 1);
+  EXPECT_NE(coordinator_->phase(), CoordinatorPhase::kHeld);
 }
 
 TEST_F(SyncedGang, ANewMachine0HoldsTheGangWhoseCodeIsLostAndSaysHowToBringIt) {

@@ -56,6 +56,7 @@ struct Holder final : CodeStore::Owner {
     CodeManifest manifest;
     for (const auto& [path, text] : files) {
       manifest.files[path] = {HashOf(text), 0644, text.size()};
+      if (fs::exists(folder + "/" + HashOf(text))) continue;
       EXPECT_TRUE(WriteFileAtomically(folder + "/" + HashOf(text), text).ok());
     }
     EXPECT_TRUE(WriteFileAtomically(folder + "/manifest", ToText(manifest)).ok());
@@ -148,6 +149,18 @@ TEST_F(CodeStoreTest, AVersionIsFetchedFromAnotherMachineWithItsLargeAndEmptyFil
   ASSERT_TRUE(other_->store->Use(digest).ok());
   EXPECT_EQ(other_->Read("data.bin"), large);
   EXPECT_TRUE(fs::exists(other_->store->tree() + "/lib/__init__.py"));
+}
+
+TEST_F(CodeStoreTest, AListOfFilesThatIsLongerThanAPieceIsFetched) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int i = 0; i < 20'000; ++i) {
+    files.emplace_back("a/folder/with/a/long/name/module_" + std::to_string(i) + ".py", "same");
+  }
+  const std::string digest = one_->Take(files);
+  other_->store->Fetch({digest, one_->Address()});
+  ASSERT_TRUE(RunUntil([&] { return !other_->held.empty() || !other_->failed.empty(); }));
+  EXPECT_EQ(other_->failed, "");
+  EXPECT_EQ(other_->held, std::vector<std::string>{digest});
 }
 
 TEST_F(CodeStoreTest, AFileThatIsTornThereIsRefusedHere) {

@@ -98,7 +98,9 @@ TEST(ProgressMessage, ReadsNewCodeAndThatItsEditorHasLeft) {
   EXPECT_EQ(code.digest, "5eed");
   EXPECT_EQ(code.incoming, "incoming-7");
   EXPECT_TRUE(code.watched);
-  EXPECT_EQ(Parse<EditorLeft>(R"({"id":6,"editor_left":true})").id, 6U);
+  const auto left = Parse<EditorLeft>(R"({"id":6,"editor_left":"incoming-71"})");
+  EXPECT_EQ(left.id, 6U);
+  EXPECT_EQ(left.receiver, "incoming-71");
   EXPECT_FALSE(ParseProgressMessage(R"({"id":5,"code":"5eed"})").ok());
   EXPECT_FALSE(ParseProgressMessage(
                    R"({"id":5,"code":"5eed","incoming":"../x","replaces":"","by":"","words":""})")
