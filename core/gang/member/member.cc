@@ -435,6 +435,7 @@ void Member::Handle(Time now, const Start& message) {
   std::vector<uint32_t> kept = std::move(report_.kept);
   report_ = Report{message.generation, MemberPhase::kStarting};
   start_ = message;
+  asked_to_fetch_.clear();
   DropLaterThanStart();
   counters_.Merge(message.counters);
   stopping_.signalled = false;
@@ -519,6 +520,7 @@ void Member::Handle(Time, const CommitReply& message) {
 }
 
 void Member::Handle(Time, const Fetch& message) {
+  if (message.address.empty()) asked_to_fetch_.push_back(message.part);
   const bool held = std::ranges::find(parts_, message.part) != parts_.end();
   if (held) return SendMemory();
   actions_.emplace_back(FetchPart{message});
@@ -690,11 +692,13 @@ void Member::SendReport() {
 void Member::Send(Message message) { actions_.emplace_back(SendToCoordinator{std::move(message)}); }
 
 // Commits of an earlier generation after the checkpoint that this one began from are outside of its
-// line, so no later generation may find them complete.
+// line, so no later generation may find them complete. What is fetched from the object store since
+// is the next one's, and can have a later id than what lay in memory.
 void Member::DropLaterThanStart() {
   if (!Holds(Rule::kStartDropsLaterMemory)) return;
   Drop([this](const MemoryPart& part) {
-    return part.id.generation < start_.generation && part.id > start_.memory;
+    const bool asked = std::ranges::find(asked_to_fetch_, part) != asked_to_fetch_.end();
+    return !asked && part.id.generation < start_.generation && part.id > start_.memory;
   });
 }
 

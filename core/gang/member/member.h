@@ -384,7 +384,8 @@ class Member {
   std::set<uint32_t> finished_;  // ranks of this generation that exited 0, unasked
   // Of this generation, what machine 0 asked for; empty while it runs.
   std::map<uint64_t, std::optional<Ran>> runs_;
-  std::vector<MemoryPart> parts_;  // that this machine holds
+  std::vector<MemoryPart> parts_;           // that this machine holds
+  std::vector<MemoryPart> asked_to_fetch_;  // from the object store since the last START
   HeldCode code_;
 
   GrantedLease lease_;

@@ -565,6 +565,21 @@ TEST_F(MemoryTest, WhatTheObjectStoreIsAheadOfIsFetchedBeforeAnyRankStarts) {
   EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 2}));
 }
 
+TEST_F(MemoryTest, WhatTheObjectStoreHasBeyondTheCheckpointOfTheLastStartIsKept) {
+  checkpoint_path_ = "/ckpt";
+  object_store_ = true;
+  Begin(2);
+  CommitAll("step-10");
+  Kill(1, 2, SIGKILL);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 1}));
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000002.step-15";
+  Kill(1, 2, SIGKILL);
+  Advance(seconds(10));
+  ASSERT_EQ(machines_[0].spawns.size(), 3U) << log_;
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 2}));
+  EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 2}));
+}
+
 TEST_F(MemoryTest, AnObjectStoreThatFailsDelaysTheNextGenerationAndIsNamed) {
   checkpoint_path_ = "/ckpt";
   object_store_ = true;
