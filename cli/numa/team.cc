@@ -25,7 +25,7 @@ using topology::PlacedMemory;
 
 constexpr size_t kSteps = 1 << 20;  // of a chase
 // Smaller arrays are run through several times, because the clock takes some 30 ns.
-constexpr size_t kLeastPass = size_t{8} << 20;  // bytes of one array
+constexpr size_t kLeastPass = size_t{1} << 20;  // bytes of one array
 // Short messages go there and back so often as fits into kExchange, by the time of the first ones:
 // on an emulated processor each can take a turn of the emulator.
 constexpr uint32_t kFirstRounds = 16;
