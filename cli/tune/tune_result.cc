@@ -183,11 +183,11 @@ std::string TuneTable(const TuneReport& report) {
         std::string(core::ToString(row.setting.bind)),
         std::string(core::ToString(row.setting.memory_policy))};
     if (row.work.count == 0) {
-      line.push_back(row.failed.empty() ? "not tried" : "failed");
+      line.emplace_back(row.failed.empty() ? "not tried" : "failed");
     } else {
       line.insert(line.end(), {Short(row.steps.median), Short(row.work.median), Interval(row.work),
                                row.efficiency ? Percent(*row.efficiency) : "-"});
-      if (report.best == i) line.push_back("most");
+      if (report.best == i) line.emplace_back("most");
     }
     lines.push_back(std::move(line));
   }
