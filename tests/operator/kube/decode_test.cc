@@ -216,7 +216,10 @@ void Read(const Json& json, NodeView& node) {
     if (type == "Ready") {
       node.ready = value == "True";
     } else if (value == "True" || value == "False") {
-      AddSign(type + "=" + value, type, node.conditions);
+      std::string sign = type;
+      sign += "=";
+      sign += value;
+      AddSign(sign, type, node.conditions);
     }
   }
   const Json& allocatable = At(At(json, "status"), "allocatable");
