@@ -1,6 +1,7 @@
 #include "tests/sim/kubelets.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "tests/sim/control_plane.h"
@@ -112,9 +113,9 @@ void Kubelets::SickNode(const Machine& machine, Duration duration) {
 size_t Kubelets::MostPlacesSince(Time since) const {
   auto most = static_cast<size_t>(std::ranges::count_if(
       api_.objects().pods, [](const auto& each) { return IsPlace(each.second); }));
-  for (auto each = places_.rbegin(); each != places_.rend(); ++each) {
-    most = std::max(most, each->second);
-    if (each->first <= since) break;
+  for (const auto& [at, places] : std::ranges::reverse_view(places_)) {
+    most = std::max(most, places);
+    if (at <= since) break;
   }
   return most;
 }

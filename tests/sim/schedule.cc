@@ -531,7 +531,8 @@ void DrawQueue(Schedule& schedule) {
 // In every eleventh cluster nodes fall sick, and most recover.
 void DrawSickness(Schedule& schedule) {
   const bool wanted = schedule.Off("MovesNeedAPlace") || schedule.Off("MovesAwaitACommit");
-  if (!schedule.cluster || !(wanted || schedule.seed % 11 == 3)) return;
+  const bool draws = wanted || schedule.seed % 11 == 3;
+  if (!schedule.cluster || !draws) return;
   Random random(schedule.seed ^ kSickStream);
   const uint32_t count = 1 + random.Below(3);
   for (uint32_t i = 0; i < count; ++i) {

@@ -8,6 +8,7 @@
 
 #include "base/crypto/sha256.h"
 #include "base/file.h"
+#include "base/text/json.h"
 #include "worker/code/code_manifest.h"
 
 namespace lockstep {
@@ -121,7 +122,8 @@ TEST(CodeManifest, TextAndBackIsTheSameVersion) {
 TEST(CodeManifest, APathThatLeadsOutOfTheFolderIsRefused) {
   const std::string hash(64, '0');
   for (const std::string path : {"/etc/passwd", "../x", "a/../../x", "", "a//b", "a/.", "."}) {
-    EXPECT_FALSE(ParseCodeManifest("[[\"" + path + "\",\"" + hash + "\",420,1]]").ok()) << path;
+    const std::string text = Json::array({Json::array({path, hash, 420, 1})}).dump();
+    EXPECT_FALSE(ParseCodeManifest(text).ok()) << path;
   }
   EXPECT_TRUE(ParseCodeManifest("[[\"a/b\",\"" + hash + "\",420,1]]").ok());
 }
