@@ -285,7 +285,7 @@ void CodeSender::CloseInput() {
 void CodeSender::OnGang(const Json& gang) {
   if (!gang.is_object() || offering_) return;
   const Json code = gang.contains("code") ? gang["code"] : Json::object();
-  // A user who was told of other code replaces it by the next edit.
+  // The user has read that other code runs. The next edit replaces it.
   const bool known = Text(code, "digest").empty() || !Text(code, "generation").empty();
   if (stale_ && known) {
     stale_ = false;

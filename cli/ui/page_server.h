@@ -14,9 +14,9 @@
 //   4. All but `/`, which holds no data, need a token. That of a loopback port is 192 random bits,
 //      compared in constant time; in the address it is the fragment, which browsers never send.
 //
-// Bounded: kMostConnections (kMostPublic), and 2 MiB of answers that a browser has not read, beyond
-// which it is cut off. Of a public server's viewer, kMostPolls wait for a change: one more, and the
-// oldest gets the view that stands. Nothing waits for a browser. One thread.
+// Bounded: kMostConnections (kMostPublic). A browser that leaves more than 2 MiB of answers unread
+// is cut off. kMostPolls requests of one viewer of a public server wait for a change. When one more
+// comes, the oldest gets the present view. Nothing waits for a browser. One thread.
 #ifndef LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 #define LOCKSTEP_CLI_UI_PAGE_SERVER_H_
 

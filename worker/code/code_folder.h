@@ -55,7 +55,8 @@ void DropContents(const std::string& stage, const std::set<std::string>& kept);
 std::string OriginalFolder(const std::string& working_directory);
 // The place in `tree` of a path below `folder`, where the original code is; other paths stay.
 std::string InTree(const std::string& path, const std::string& folder, const std::string& tree);
-// PYTHONPATH of ranks in `tree`, of the original one. Of a program in "/" its entries stay.
+// The ranks' PYTHONPATH, made from the original one. Entries below `folder` point into `tree`. If
+// `folder` is "/", all entries stay.
 std::string PythonPathInTree(const std::string& python_path, const std::string& folder,
                              const std::string& tree);
 // A word of the command that names code by its absolute path, so that the original would run.

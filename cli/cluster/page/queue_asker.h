@@ -1,9 +1,8 @@
-// QueueAsker: what Kueue's visibility API says of queues (LocalQueues' subresource
-// pendingworkloads), asked with one viewer's rights, for all pages of that viewer together.
+// QueueAsker: asks Kueue's visibility API for the waiting Workloads of LocalQueues (subresource
+// pendingworkloads). It has one viewer's rights and serves all pages of that viewer.
 //
-// Bounded: each queue is asked once in kAgain, at most kMostQueues of them, for the first
-// kMostWorkloads of a queue; where a page looks at more than four queues, they share kMostInAll.
-// One thread, the loop's.
+// Bounded: at most kMostQueues queues, each once in kAgain, and the first kMostWorkloads of each. If
+// a page looks at more than four queues, they share kMostInAll. On the loop's thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_QUEUE_ASKER_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_QUEUE_ASKER_H_
 

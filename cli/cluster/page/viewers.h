@@ -9,12 +9,14 @@
 // A SelfSubjectReview says whether the API server accepts a token: before its first answer, and
 // again kAgain later. A token is kept as its SHA-256, and in the transport that sends it.
 //
-// Bounded: kMost viewers, of whom the one who asked longest ago goes first; kMostLogins tokens that
-// are being judged, and kMostASecond that begin; kMostWaiting requests for one judgement. A token
-// that was refused is refused for kRefused more, without a question, and kMostRefused are kept so.
-// Each viewer has kMostTables tables (one a namespace), kMostOpen jobs a table and kLines of a
-// job's log; a table or job that somebody shows keeps its place. A viewer who has not asked for
-// kIdle is forgotten. One thread.
+// Bounded:
+//   kMost viewers. A further one takes the place of the viewer who asked longest ago.
+//   kMostLogins tokens are judged at a time. kMostASecond judgements begin in a second.
+//   kMostWaiting requests wait for one judgement.
+//   kMostRefused refused tokens are remembered for kRefused, and refused without a question.
+//   kMostTables tables a viewer (one a namespace), kMostOpen jobs a table, kLines of a job's log.
+// A table or job that a browser shows keeps its place. A viewer who has not asked for kIdle is
+// forgotten. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
 

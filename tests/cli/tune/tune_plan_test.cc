@@ -91,7 +91,7 @@ TEST(TunePlanTest, ATrialTouchesNothingThatTheJobKeepsAndHealsNothing) {
   EXPECT_EQ(trial.failure_policy.max_restarts, 0);
   EXPECT_EQ(trial.command, job.spec.command);
   EXPECT_EQ(TrialOf(Job(), {}, "/tmp/x").spec.checkpoint, core::Checkpoint{})
-      << "a program without checkpoints is not told of any";
+      << "a job without checkpoints gets no folder for them";
 }
 
 }  // namespace
