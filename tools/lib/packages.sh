@@ -9,7 +9,7 @@ build_packages=(
   libc-ares-dev zlib1g-dev libdnnl-dev libgloo-dev
   libpmix-dev libevent-dev
   libcpprest-dev libspdlog-dev
-  esbuild node-preact
+  esbuild node-preact python3
 )
 
 go_packages=(golang-go ca-certificates)
