@@ -65,6 +65,11 @@ def test_operator_prints_its_version(operator):
     assert done.stdout == f"lockstep-operator {VERSION} (HTTP by curl)\n"
 
 
+def test_operators_image_has_the_page(operator):
+    done = operator.run("/kubectl-lockstep", "ui", "--serve=8080", "--host=page.test", "--kubeconfig", "/none")
+    assert "/none does not exist" in done.stderr, done.stderr
+
+
 @pytest.mark.slow
 def test_operator_on_cpprestsdk_has_a_separate_image(tmp_path):
     done = subprocess.run([ROOT / "tools/images", "--http", "cpprestsdk"], capture_output=True,
