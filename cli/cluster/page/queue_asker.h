@@ -1,8 +1,8 @@
 // QueueAsker: asks Kueue's visibility API for the waiting Workloads of LocalQueues (subresource
 // pendingworkloads). It has one viewer's rights and serves all pages of that viewer.
 //
-// Bounded: at most kMostQueues queues, each once in kAgain, and the first kMostWorkloads of each. If
-// a page looks at more than four queues, they share kMostInAll. On the loop's thread.
+// Bounded: at most kMostQueues queues, each once in kAgain, and the first kMostWorkloads of each.
+// If a page looks at more than four queues, they share kMostInAll. On the loop's thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_QUEUE_ASKER_H_
 #define LOCKSTEP_CLI_CLUSTER_PAGE_QUEUE_ASKER_H_
 

@@ -374,7 +374,11 @@ def test_job_reports_a_missing_queue_and_waits_for_the_queue(jobs, queues, tmp_p
 
 def test_operator_reports_missing_kueue_setting_if_kueue_queues_single_pods(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
-    queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": jobs.queue})
+    # The default queue is too small for a pod of the job. Otherwise Kueue would admit the pods, and
+    # the reason would be gone within milliseconds.
+    small = jobs.queue + "-small"
+    queues.make_queue(jobs.namespace, small, cpu=1)
+    queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": small})
     queues.wait_active("LocalQueue", "default", jobs.namespace)
     # Its webhook for pods follows the queues by itself.
     pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"},
