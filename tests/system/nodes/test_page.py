@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 
-import pytest
 import yaml
 from cluster_page import ClusterPage
 from e2e_install import SYSTEM
@@ -69,7 +68,6 @@ def forwarded(stack):
         process.wait()
 
 
-@pytest.mark.skip(reason="not run yet on an image of tools/images that has the page")
 def test_the_chart_serves_the_page_to_people_with_tokens_alone(site):
     job = site.program("gpt", COMMAND, numMachines=3)
     job.wait_state("Running")
