@@ -1,4 +1,4 @@
-"""A container registry on loopback that keeps all in memory: as much of the OCI distribution
+"""A container registry that keeps all in memory: as much of the OCI distribution
 specification as Helm, buildah and containerd use to push and to pull."""
 
 import contextlib
@@ -15,19 +15,21 @@ TIMEOUT = 60
 class Registry(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, address):
+        super().__init__((address, 0), _Handler)
         self.blobs = {}  # digest: bytes
         self.manifests = {}  # (name, tag or digest): (media type, bytes)
 
     @property
     def host(self):
+        """As this computer calls it."""
         return f"127.0.0.1:{self.server_port}"
 
 
 @contextlib.contextmanager
-def registry():
-    server = Registry()
+def registry(address="127.0.0.1"):
+    """`address`: where it listens, "" for every address of this computer."""
+    server = Registry(address)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

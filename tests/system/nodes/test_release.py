@@ -1,10 +1,14 @@
 """Helm, where Lockstep is installed and jobs run."""
 
 import json
+import subprocess
 
+from e2e_install import upgrade
 from e2e_stack import SYSTEM
-from paths import ROOT
+from paths import ROOT, VERSION
+from registry import registry
 
+REGISTRY = "registry.test"  # as nodes call it
 CHART = ROOT / "helm/lockstep"
 
 
@@ -32,3 +36,31 @@ def test_helm_upgrade_and_rollback_do_not_disturb_running_job(site):
     # And the operators that came know it: they do what they are asked to.
     job.patch(suspend=True)
     job.wait_state("Suspended")
+
+
+def package(*arguments):
+    """What tools/package printed last."""
+    return subprocess.run([ROOT / "tools/package", *arguments], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.split()[-1]
+
+
+def test_packed_chart_runs_a_job_with_the_images_of_a_registry_by_digest(site, tmp_path):
+    subprocess.run([ROOT / "tools/deps", "--images"], check=True)
+    with registry("") as served:
+        images = [package(command, "--no-build", "--out", tmp_path, "--push", served.host)
+                  for command in ("image", "worker-image")]
+        package("chart", "--out", tmp_path, "--registry", REGISTRY,
+                *(f"--image={image}" for image in images))
+        site.stack.nodes.use_registry(REGISTRY, served.server_port)
+        try:
+            site.stack.helm("upgrade", "lockstep", tmp_path / f"lockstep-{VERSION}.tgz",
+                            "--namespace", SYSTEM, "--wait", "--timeout", "5m", "--reset-values")
+            job = site.program("gpt", ["sh", "-c", "exit 0"], numMachines=3)
+            job.wait_state("Succeeded")
+            operator, worker = (
+                f"{REGISTRY}/lockstep/{image.replace('=', '@')}" for image in images)
+            assert {each.spec.containers[0].image for each in site.stack.operators()} == {operator}
+            assert {container.image for pod in job.pods() for container in pod.spec.init_containers
+                    } == {worker}
+        finally:
+            upgrade(site.stack)

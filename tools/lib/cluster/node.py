@@ -148,6 +148,12 @@ class Node:
         if done.returncode != 0:
             raise ClusterError(f"{self.name} could not load {archive}: {done.stderr}")
 
+    def use_registry(self, name, port):
+        """Takes images of registry `name` from a port of this computer, without TLS."""
+        folder = self._folder / "var/lib/lockstep/registries" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "hosts.toml").write_text(f'server = "http://{self._network.address}:{port}"\n')
+
     def inside(self):
         """What to put before a command so that it runs on the node."""
         namespaces = ["--mount", "--net", "--pid", "--uts", "--root"]
@@ -187,6 +193,8 @@ CONTAINERD = """
 version = 3
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{image}"
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "{config}/registries"
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true  # or runc may lack the right to lower it
 [plugins."io.containerd.cri.v1.runtime".cni]

@@ -39,6 +39,11 @@ class Nodes:
     def mend(self, name):
         self._nodes[name].mend()
 
+    def use_registry(self, name, port):
+        """Each takes images of registry `name` from a port of this computer, without TLS."""
+        for node in self._nodes.values():
+            node.use_registry(name, port)
+
     @contextlib.contextmanager
     def aligning(self, name, resource, device):
         """Its kubelet aligns pods by two NUMA nodes, of which only 0 has CPUs to give, and offers a
