@@ -16,28 +16,29 @@ sys.path[:0] = [str(ROOT / "tools/lib" / folder) for folder in ("package", "")]
 import everything
 
 
-def parts(architectures=("amd64",), url=None):
+def parts(architectures=("amd64",), url=None, cuda=False):
     """{part: its own options, or why it is left out}; nothing is made."""
-    options = argparse.Namespace(out=pathlib.Path("dist"), key=None, url=url, home=None, small=True)
+    options = argparse.Namespace(out=pathlib.Path("dist"), key=None, url=url, home=None, small=True,
+                                 cuda=cuda)
     return {name: more for name, _, more in everything.parts(options, list(architectures))}
 
 
 def test_parts_that_cannot_be_made_are_named_with_the_reason(monkeypatch):
     monkeypatch.setattr(everything.shutil, "which", lambda name: None)
     left_out = {name: more for name, more in parts(["arm64"]).items() if isinstance(more, str)}
-    assert left_out == {"image of the operator": "buildah is missing: run tools/deps --images",
-                        "image of the worker": "buildah is missing: run tools/deps --images",
+    assert left_out == {**{f"image of {name}": "buildah is missing: run tools/deps --images"
+                           for name in ("operator", "worker", "worker-cuda")},
                         "krew": "it names the address of the files: give --url"}
 
 
 def test_chart_has_the_digests_of_the_images_that_were_made_before(monkeypatch):
     monkeypatch.setattr(everything.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(everything.image, "digest", lambda path: f"sha256:{path.name}")
-    made = parts(url="https://example.com")
+    made = parts(url="https://example.com", cuda=True)
     assert not [more for more in made.values() if isinstance(more, str)]
     assert made["wheel"] == {"small": True}
     assert made["chart"]["image"] == [f"{name}=sha256:lockstep-{name}-{VERSION}.oci.tar"
-                                      for name in ("operator", "worker")]
+                                      for name in ("operator", "worker", "worker-cuda")]
     assert list(made).index("notice") == 0 and list(made).index("tarball") < list(made).index("krew")
 
 

@@ -29,7 +29,7 @@ CHANGELOG = "# Changelog\n\n## 0.2.0 (unreleased)\n\n### Added\n\n- A thing.\n\n
 def tree(tmp_path):
     """A repository with the release's scripts and every file that names the version, at 0.1.0."""
     root = tmp_path / "tree"
-    for name in ("tools/release", "tools/lib/common.sh", "tools/lib/version.py", "LICENSE",
+    for name in ("tools/release", "tools/lib/common.sh", "tools/lib/version.py", "LICENSE", provenance.WHEELS,
                  *{name for name, _, _ in version.found()}):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
@@ -401,7 +401,7 @@ def test_verification_takes_no_key_from_the_release_itself(signed):
     assert done.returncode == 2 and "--verify needs --signers" in done.stderr
 
 
-def test_provenance_names_commit_and_every_file(tree, key, tmp_path):
+def test_provenance_names_commit_wheels_and_every_file(tree, key, tmp_path):
     assert release(tree, "0.2.0", "--only", "tree").returncode == 0
     made = steps.Release("0.2.0", tmp_path / "dist", key, root=tree, here=True)
     made.dist.mkdir()
@@ -416,6 +416,8 @@ def test_provenance_names_commit_and_every_file(tree, key, tmp_path):
     (made.dist / "install.sh").write_text("release_key='ssh-ed25519 AAAA'")
     with pytest.raises(Stop, match="trusts another key"):
         steps.sign(made)
-    source = statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]
+    source, *others = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert source["digest"]["gitCommit"] == checks.git(made.tree, "rev-parse", "HEAD")
+    wheels = [each["name"] for each in others if "digest" in each]
+    assert wheels == 2 * ["nvidia-cublas"] + 2 * ["nvidia-nccl-cu13"]  # of two architectures
     assert "provenance.json" in (made.dist / sums.SUMS).read_text()

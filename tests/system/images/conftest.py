@@ -1,9 +1,11 @@
 import pathlib
+import re
 import subprocess
 
 import pytest
 from image_root import Image
 from paths import ROOT
+from tls import binary
 
 
 @pytest.fixture(scope="session")
@@ -14,13 +16,37 @@ def built():
     return {line.split()[0].split("/")[-1].split(":")[0]: line for line in done.stdout.splitlines()}
 
 
+def from_index(command, folder):
+    """The worker's image that a command of tools/package makes in `folder`."""
+    if pathlib.Path(binary("lockstep-trainer")).parent != ROOT / "build/release/bin":
+        pytest.skip("only what the preset release makes is shipped")
+    subprocess.run([ROOT / "tools/deps", "--images"], check=True)
+    made = subprocess.run([ROOT / "tools/package", command, "--no-build", "--out", folder], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.split()[0]
+    buildah = ["buildah", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "vfs"]
+    pulled = subprocess.run([*buildah, "pull", "--quiet", f"oci-archive:{made}"], check=True, capture_output=True,
+                            text=True).stdout.strip()
+    archive = folder / "docker.tar"
+    subprocess.run([*buildah, "push", "--quiet", pulled, f"docker-archive:{archive}:worker:test"], check=True)
+    return Image(archive, folder)
+
+
 @pytest.fixture(scope="session")
-def cuda_worker(tmp_path_factory):
-    """(lockstep/worker-cuda, what tools/images --cuda printed of it)"""
+def worker_of_a_release(tmp_path_factory):
+    return from_index("worker-image", tmp_path_factory.mktemp("worker-of-a-release"))
+
+
+@pytest.fixture(scope="session", params=["images", "package"])
+def cuda_worker(request, tmp_path_factory):
+    """lockstep/worker-cuda, as this command of tools makes it."""
+    folder = tmp_path_factory.mktemp("worker-cuda")
+    if request.param == "package":
+        return from_index("worker-cuda-image", folder)
     done = subprocess.run([ROOT / "tools/images", "--cuda"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     line = done.stdout.splitlines()[-1]
-    return Image(line.split()[1], tmp_path_factory.mktemp("worker-cuda")), line
+    assert float(re.search(r"([0-9.]+) MB of it Lockstep's", line)[1]) <= 750, line
+    return Image(line.split()[1], folder)
 
 
 @pytest.fixture(scope="session")

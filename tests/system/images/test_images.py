@@ -161,13 +161,13 @@ spec:
                     reason="LOCKSTEP_TEST_CUDA_IMAGE=1 fetches 1 GB and unpacks it")
 def test_cuda_worker_image_opens_its_own_cublaslt_and_nccl_on_the_node_driver(
         cuda_worker, tmp_path):
-    image, line = cuda_worker
-    assert image.name == f"docker.io/lockstep/worker-cuda:{VERSION}"
+    image = cuda_worker
+    assert image.config["Labels"]["org.opencontainers.image.title"] == "Lockstep worker with CUDA"
     assert image.config["User"] == "65532:65532"
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in image.config["Env"]
-    assert float(re.search(r"([0-9.]+) MB of it Lockstep's", line)[1]) <= 750, line
     for part in ("nvidia_cublas", "nvidia_nccl_cu13"):
-        assert list((image.root / "usr/local/share/doc" / part).iterdir()), part
+        assert list(image.root.glob(f"usr/**/share/doc/{part}/[Ll]icense*")) \
+            or list(image.root.glob(f"usr/**/share/doc/{part}/licenses/*")), part
 
     node = tmp_path / "node"  # of whose driver the container runtime mounts libcuda.so.1: here the fake
     node.mkdir()

@@ -33,19 +33,9 @@ HEALS = 'echo rank $RANK of generation $LOCKSTEP_GENERATION; [ "$LOCKSTEP_GENERA
 ENVIRONMENT = {"TMPDIR": "/run", "HOME": "/run"}
 
 
-@pytest.fixture(scope="module")
-def worker(tmp_path_factory):
-    if pathlib.Path(binary("lockstep-trainer")).parent != ROOT / "build/release/bin":
-        pytest.skip("only what the preset release makes is shipped")
-    subprocess.run([ROOT / "tools/deps", "--images"], check=True)
-    folder = tmp_path_factory.mktemp("worker")
-    subprocess.run([ROOT / "tools/package", "worker-image", "--no-build", "--out", folder], check=True)
-    buildah = ["buildah", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "vfs"]
-    pulled = subprocess.run([*buildah, "pull", "--quiet", f"oci-archive:{folder}/lockstep-worker-{VERSION}.oci.tar"],
-                            check=True, capture_output=True, text=True).stdout.strip()
-    archive = folder / "docker.tar"
-    subprocess.run([*buildah, "push", "--quiet", pulled, f"docker-archive:{archive}:worker:test"], check=True)
-    return Image(archive, folder)
+@pytest.fixture
+def worker(worker_of_a_release):
+    return worker_of_a_release
 
 
 def test_image_has_labels_a_numeric_user_and_no_setuid_program(worker):

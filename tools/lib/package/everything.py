@@ -3,8 +3,9 @@
 The programs are built once. Left out, with the reason in the list, are the parts that this computer or
 these options do not allow:
 
-  images    without buildah; the chart then names images by tag
-  krew      without --url
+  images                without buildah; the chart then names images by tag
+  image of worker-cuda  without --cuda: it takes 0.8 GB of NVIDIA's libraries for each architecture
+  krew                  without --url
 """
 
 import argparse
@@ -15,6 +16,7 @@ import shutil
 import sys
 
 import apk
+import cuda_image
 import deb
 import helm_chart
 import image
@@ -39,6 +41,7 @@ def add_arguments(parser):
                         help="the folder for the files (without it: build/dist)")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE",
                         help="the public key that install.sh trusts, as ssh-keygen writes it")
+    parser.add_argument("--cuda", action="store_true", help="also the image of worker-cuda")
     parser.add_argument("--small", action="store_true", help="as that of `tools/package wheel`")
     parser.add_argument("--url", help="the address below which the files will be, for install.sh and krew")
     parser.add_argument("--home", metavar="URL", help="the project's address, for the chart and krew")
@@ -78,12 +81,14 @@ def parts(options, architectures):
     yield "wheel", wheel.run, {"small": options.small}
     yield "trainer", trainer_bundle.run, {}
     digests = []
-    for name, command in (("operator", image), ("worker", worker_image)):
-        if shutil.which("buildah"):
-            yield f"image of the {name}", command.run, {"push": None}
-            digests.append(f"{name}={image.digest(image.path(options.out, staging.version(), name))}")
+    for name, command in (("operator", image), ("worker", worker_image), (cuda_image.NAME, cuda_image)):
+        if not shutil.which("buildah"):
+            yield f"image of {name}", command.run, "buildah is missing: run tools/deps --images"
+        elif command is cuda_image and not options.cuda:
+            yield f"image of {name}", command.run, "it takes 0.8 GB for each architecture: give --cuda"
         else:
-            yield f"image of the {name}", command.run, "buildah is missing: run tools/deps --images"
+            yield f"image of {name}", command.run, {"push": None}
+            digests.append(f"{name}={image.digest(image.path(options.out, staging.version(), name))}")
     yield "chart", helm_chart.run, {"image": digests, "registry": None, "home": options.home}
     for architecture in architectures:
         yield f"sbom of {architecture}", sbom.run, {

@@ -69,7 +69,7 @@ def make_index(name, recipe, labels, fill, path, seconds, registry=None):
                    "--storage-driver", "vfs"]
         # One at a time: of several in one call, the one that ends first is the first of the index.
         for architecture in sorted(fill):
-            _run(*buildah, "build", "--isolation", "chroot", "--pull-never", "--format", "oci",
+            _run(*buildah, "build", "--layers", "--isolation", "chroot", "--pull-never", "--format", "oci",
                  "--platform", f"linux/{architecture}", "--manifest", tag, "--timestamp", str(seconds),
                  *(f"--label=org.opencontainers.image.{key}={value}" for key, value in labels.items()),
                  "--file", recipe, scratch / "context")

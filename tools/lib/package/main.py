@@ -15,7 +15,7 @@ from errors import PackageError
 #   run(options)            its work; it raises PackageError if something is wrong.
 COMMANDS = {
     "all": "everything", "programs": "staging", "trainer": "trainer_bundle", "chart": "helm_chart",
-    "worker-image": "worker_image",
+    "worker-image": "worker_image", "worker-cuda-image": "cuda_image",
     **{name: name for name in (
         "wheel", "sdist", "tarball", "deb", "rpm", "apk", "sbom", "notice", "image", "krew")}}
 

@@ -9,6 +9,7 @@ import image_signature
 import sums
 
 NAME = "provenance.json"
+WHEELS = "docker/cuda-libraries.txt"
 KIND = "https://lockstep.dev/release/v1"  # a name for `tools/release`, as SLSA asks for
 
 
@@ -29,11 +30,19 @@ def statement(release, files):
                 "resolvedDependencies": [
                     {"name": "lockstep", "digest": {"gitCommit": commit}},
                     *({"name": package.partition("=")[0], "annotations": {"version": package.partition("=")[2]}}
-                      for package in said)],
+                      for package in said),
+                    *wheels((release.tree / WHEELS).read_text())],
             },
             "runDetails": {"builder": {"id": KIND}},
         },
     }
+
+
+def wheels(text):
+    """The entries for NVIDIA's libraries in the image of worker-cuda: a wheel for each architecture."""
+    found = re.findall(r"^([\w-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE)
+    return [{"name": name, "annotations": {"version": version}, "digest": {"sha256": digest}}
+            for name, version, hashes in found for digest in re.findall("[0-9a-f]{64}", hashes)]
 
 
 def is_current(folder):

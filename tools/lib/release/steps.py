@@ -276,12 +276,12 @@ def packages(release):
     if not release.here:
         variables = {"XDG_CACHE_HOME": release.cache}
         release.run_for_build("tools/deps", "--images", **variables)
-    release.run_for_build("tools/package", "all", "--small", "--no-build", "--out", release.dist,
+    release.run_for_build("tools/package", "all", "--small", "--cuda", "--no-build", "--out", release.dist,
                           *release.arch_options(), *key, *release.url_options(), *release.home_options(),
                           **variables)
-    for name in ("operator", "worker"):
+    for name in ("operator", "worker", "worker-cuda"):
         if not image.path(release.dist, release.version, name).is_file():
-            raise Stop(f"{release.dist} has no image of the {name}: run tools/deps --images, then this step "
+            raise Stop(f"{release.dist} has no image of {name}: run tools/deps --images, then this step "
                        f"again")
 
 
