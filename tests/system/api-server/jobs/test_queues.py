@@ -469,6 +469,20 @@ def test_kueue_replaces_a_lost_node_while_its_pod_cannot_terminate(jobs, queues,
     jobs.kubectl("delete", "node", lost)  # and with it its pod goes
 
 
+def test_kueue_gives_another_node_to_a_machine_whose_node_has_a_taint(jobs, queues, tmp_path):
+    """Without the taint the machine gets its node again, because Kueue believes that the node is well."""
+    def spoil(node):
+        jobs.kubectl("taint", "node", node, "lockstep.dev/suspect=gpu:NoSchedule")
+        jobs.kubectl("delete", "pod", "gpt-1")
+
+    racks = Racks(jobs, queues)
+    folder = begin(jobs, tmp_path, "gpt", **racks.JOB)
+    lost = racks.lose_a_node(spoil)
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+    jobs.kubectl("taint", "node", lost, "lockstep.dev/suspect-")
+
+
 def test_multikueue_manager_has_only_the_workload_and_the_worker_runs_the_job(
         jobs, queues, tmp_path):
     """Both clusters in one, after each other; what MultiKueue carries between them by hand."""
