@@ -15,13 +15,7 @@
 #include <random>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define LOCKSTEP_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LOCKSTEP_ASAN 1
-#endif
-#endif
+#include "base/sanitizer.h"
 #ifdef LOCKSTEP_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

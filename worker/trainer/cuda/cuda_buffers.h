@@ -11,6 +11,7 @@
 
 #include "worker/trainer/cuda/device/gpt_kernels.h"
 #include "worker/trainer/cuda/libraries/blas.h"
+#include "worker/trainer/cuda/red_zone.h"
 #include "worker/trainer/model/buffers.h"
 
 namespace lockstep::trainer {
@@ -23,14 +24,17 @@ class DeviceArena {
 
   template <typename T>
   T* Take(size_t count) {
+    const size_t bytes = count * sizeof(T);
     std::byte* at = memory_ == nullptr ? nullptr : memory_ + used_;
-    used_ += BlocksOf(count * sizeof(T), kAlignment) * kAlignment;
+    used_ += BlocksOf(bytes, kAlignment) * kAlignment + kRedZone;
+    if (at != nullptr) Guard(at + bytes, memory_ + used_);
     return reinterpret_cast<T*>(at);
   }
   size_t used() const { return used_; }
 
  private:
   static constexpr size_t kAlignment = 256;
+  static_assert(kRedZone % kAlignment == 0);
   std::byte* memory_ = nullptr;
   size_t used_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "worker/trainer/cuda/engine/cuda_links.h"
 #include "worker/trainer/cuda/engine/cuda_optimizer.h"
 #include "worker/trainer/cuda/pinned_memory.h"
+#include "worker/trainer/cuda/red_zone.h"
 #include "worker/trainer/engine/buckets.h"
 #include "worker/trainer/engine/gradient_tree.h"
 #include "worker/trainer/engine/mesh.h"
@@ -29,7 +30,9 @@ using collectives::DeviceMemory;
 // Arrays in the GPU's memory begin at multiples of this many floats, which kernels ask for.
 constexpr size_t kGrain = 64;
 
-size_t Padded(size_t floats) { return BlocksOf(floats, kGrain) * kGrain; }
+size_t Padded(size_t floats) {
+  return BlocksOf(floats, kGrain) * kGrain + kRedZone / sizeof(float);
+}
 
 std::string Megabytes(size_t bytes) {
   return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
@@ -70,7 +73,15 @@ struct Arrays {
 
  private:
   Arrays(DeviceMemory taken, size_t all, size_t own, int of)
-      : memory(std::move(taken)), held(all), owned(own), leaves(of) {}
+      : memory(std::move(taken)), held(all), owned(own), leaves(of) {
+    GuardBehind(replica().parameters, held);
+    GuardBehind(replica().moment1, owned);
+    GuardBehind(replica().moment2, owned);
+    for (const std::span<float> array : gradients()) GuardBehind(array.data(), array.size());
+  }
+  static void GuardBehind(const float* array, size_t size) {
+    Guard(array + size, array + Padded(size));
+  }
 };
 
 // Of all ranks alike: stages that have fewer, empty ones.
