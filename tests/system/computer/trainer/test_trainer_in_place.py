@@ -253,6 +253,14 @@ def test_surviving_gpu_rank_makes_new_communicator_and_gives_its_state(tmp_path)
     assert re.search(r"continuing after step \d+ with the state of rank [123]", output), output
 
 
+def test_gpu_rank_stays_alive_if_copy_of_its_state_takes_longer_than_agent_waits(tmp_path):
+    # Three arrays, and an agent waits 5 s. Rank 1 writes no checkpoints, so it copies nothing else.
+    run = run_on_gpus(tmp_path, {1: "FAKE_SLOW_COPY_MS=2500"})
+    wait_step(tmp_path, 3)
+    kill(run, 3)
+    finish_on_gpus(tmp_path, run, [3], [3])
+
+
 def test_gpu_job_recovers_if_second_rank_dies_while_communicator_is_made(tmp_path):
     run = run_on_gpus(tmp_path, {2: "FAKE_COMM=2 FAKE_INIT=die"})
     wait_step(tmp_path, 3)
