@@ -25,11 +25,15 @@ _LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TMPDIR", "TORCHELASTIC_")
 _OWN = {"PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 _MOST_NAMES = 20000
 # All ranks are as quick, and a rank of torch's that asks before rank 0 listens on MASTER_PORT asks
-# again up to a second later. So the others wait until it listens, for so many seconds at most, and
-# look so often. On another computer, and for programs that listen later, it has a head start.
-_LISTENS_WITHIN, _LOOK = 0.5, 0.005
-_HEAD_START = 0.05
-_LATE_LISTENER = "late MASTER_PORT"
+# again up to a second later. So the others wait until it listens, and look every _LOOK seconds. On
+# a busy computer each look takes longer, as does rank 0: so looks are counted, not only seconds.
+_LOOK, _MOST_LOOKS, _LISTENS_WITHIN = 0.005, 100, 2
+# Each so many looks, all sockets are searched, though their number did not change.
+_SEARCH = 20
+# On another computer rank 0 has a head start, as in programs where it listened late this often in a
+# row.
+_HEAD_START, _OFTEN = 0.05, 3
+_LISTENED_LATE, _LISTENED_EARLY = "late MASTER_PORT", "early MASTER_PORT"
 _SECRETS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
 # A marker in the environment while a parked interpreter imports: who inherits it was started then.
 _MARK = "LOCKSTEP_PARKED"
@@ -231,7 +235,8 @@ def _forget_listings():
 # The list: a line each, "pkg.mod", "env NAME=value", "env NAME" (unset), "exclude TOP" (never
 # imported while parked), "volatile NAME" (a variable that differed between two runs), "secret NAME"
 # (one that the program sets, whose value no file is to hold), "path FOLDER" (that the program puts
-# in front of sys.path), "late MASTER_PORT" (rank 0 listens long after it was let go).
+# in front of sys.path), "late MASTER_PORT" (rank 0 listened long after it was let go), "early
+# MASTER_PORT" (it did not, after it had).
 
 
 def _read_list(path):
@@ -502,6 +507,12 @@ def _contents(path):
         return b""
 
 
+def _socket_counts():
+    """What changes when a socket of this network namespace begins to listen. A reader pays some 0.1
+    ms. _listens() walks the kernel's table of all connections, and takes milliseconds of a core."""
+    return _contents("/proc/self/net/sockstat") + _contents("/proc/self/net/sockstat6")
+
+
 def _listens(port):
     """Whether a socket of this network namespace listens on a port."""
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
@@ -578,6 +589,7 @@ class _Parked:
         self.line = b""
         self.names = 0
         self.gone = []
+        self.late = 0  # generations in a row in which rank 0 listened late
         os.set_inheritable(fd, False)
 
     def say(self, text):
@@ -603,7 +615,9 @@ class _Parked:
         """Imports what the list names, until "go" comes; the environment is put back afterwards."""
         lines = _read_list(self.path)
         excluded, volatile = _words(lines, "exclude"), _words(lines, "volatile")
-        self.listens_late = _LATE_LISTENER in lines
+        for line in lines:
+            if line in (_LISTENED_LATE, _LISTENED_EARLY):
+                self.late = self.late + 1 if line == _LISTENED_LATE else 0
         self.finds = _Finds([line[5:] for line in lines if line.startswith("path ")])
         left = _Left(self.nonce)
         gate, plain = _Gate(excluded, self.finds), os.environ._data
@@ -767,16 +781,35 @@ class _Parked:
             self.follow_rank_0()
 
     def follow_rank_0(self):
-        """Lets rank 0 listen first. A program that listens much later is not waited for again."""
+        """Lets rank 0 listen first. A program that listens late as a rule is not waited for."""
         time = __import__("time")
         port = os.environ.get("MASTER_PORT", "")
-        if self.listens_late or not port.isdigit() or not _is_rank_0_here():
+        if not port.isdigit() or not _is_rank_0_here():
             return time.sleep(_HEAD_START)
+        as_a_rule = self.late >= _OFTEN
+        if as_a_rule:
+            time.sleep(_HEAD_START)
+            listens = _listens(int(port))  # the computer was busy, and is not any more
+        else:
+            listens = self.await_listener(int(port), time)
+        if self.record and listens and self.late:
+            self.learn(_LISTENED_EARLY)
+        elif self.record and not listens and not as_a_rule:
+            self.learn(_LISTENED_LATE)
+
+    @staticmethod
+    def await_listener(port, time):
+        """Whether rank 0 listened before this rank had looked long enough."""
         end = time.monotonic() + _LISTENS_WITHIN
-        while not _listens(int(port)):
+        counts = None
+        for look in range(_MOST_LOOKS):
+            before, counts = counts, _socket_counts()
+            if (counts != before or look % _SEARCH == 0) and _listens(port):
+                return True
             if time.monotonic() >= end:
-                return self.learn(_LATE_LISTENER) if self.record else None
+                break
             time.sleep(_LOOK)
+        return False
 
     def learn(self, line):
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)

@@ -173,14 +173,24 @@ MUTANTS = {
         "test_park.py::test_rank_0_starts_50_ms_before_ranks_on_other_computers",
     ),
     "waits for a rank 0 that listens late each time": (
-        "self.learn(_LATE_LISTENER)",
+        "self.learn(_LISTENED_LATE)",
         "None",
-        "test_park.py::test_rank_waits_once_for_rank_0_that_listens_late",
+        "test_park.py::test_rank_waits_three_times_for_rank_0_that_listens_late",
     ),
     "asks before rank 0 listens": (
-        "while not _listens(int(port)):",
-        "while False:",
+        "and _listens(port):",
+        "or True:",
         "test_park.py::test_rank_starts_when_rank_0_listens",
+    ),
+    "reads the table of connections at each look": (
+        "counts != before",
+        "True",
+        "test_park.py::test_rank_that_awaits_rank_0_seldom_reads_table_of_connections",
+    ),
+    "never forgets that rank 0 listened late": (
+        "self.learn(_LISTENED_EARLY)",
+        "None",
+        "test_park.py::test_rank_0_that_listened_late_on_busy_computer_is_waited_for_again",
     ),
     "stays on sys.path": (
         "sys.path.remove(_HERE)",
