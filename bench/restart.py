@@ -225,6 +225,7 @@ def main():
     parser.add_argument("--slower-samples", type=int, default=5, help="of each of row slower")
     parser.add_argument("--recovery-samples", type=int, default=10, help="of each of row recovery")
     parser.add_argument("--kills", type=int, default=50, help="of row torch, in one job")
+    parser.add_argument("--slow", type=float, default=500, help="ms over which a kill has a line of its own")
     parser.add_argument("--parked-seconds", type=float, default=60)
     parser.add_argument("--python", default=programs.DEBIAN, help="one with torch 1.13")
     parser.add_argument("--torch", default=programs.TORCH_2 / "bin/python",
@@ -247,7 +248,7 @@ def main():
         _recovery.recoveries(options.recovery_samples, Shape.parse(options.program_shape))
     if "torch" in options.rows and programs.versions(options.torch, "torch"):
         _live.torch_rows(options.torch, Shape.parse(options.program_shape), options.kills,
-                         options.prestart_samples)
+                         options.prestart_samples, options.slow)
     real_programs(options)
 
 

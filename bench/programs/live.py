@@ -1,26 +1,42 @@
 """A DistributedDataParallel program with BatchNorm, dropout and several buckets, as _live.py times it.
 
-BENCH_STEPS   it trains so many, and prints a sum of all that it has then
-BENCH_LIVE    not empty: with lockstep_torch.Live; else it starts anew after a death
-BENCH_STOP    a file: once it is there, there is no pause between steps
+BENCH_LIVE    "lockstep": with lockstep_torch.Live; else it starts anew after a death
+BENCH_STOP    a file that holds the last step once the job shall end: from then on without pauses
+BENCH_PAUSE   seconds between steps
 
-After each step a rank appends "RANK GENERATION STEP NS" to the file BENCH_TIMES.
+Each rank appends lines "EVENT RANK GENERATION STEP NS" to the file BENCH_TIMES: start, imported,
+joined (its process group stands), loaded (it has a state and its DDP), and step after each step. It
+prints a sum of all that it has at the end.
 """
 
-import hashlib
 import os
 import time
 
-import torch
-import torch.distributed as dist
-from lockstep_torch import Live
-from torch.nn.parallel import DistributedDataParallel
-
-import lockstep
-
 TIMES = os.open(os.environ["BENCH_TIMES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-RANK, STEPS, WIDTH = int(os.environ["RANK"]), int(os.environ["BENCH_STEPS"]), 128
-LIVE = bool(os.environ.get("BENCH_LIVE"))
+RANK, WIDTH = int(os.environ["RANK"]), 128
+PAUSE = float(os.environ.get("BENCH_PAUSE", "0.05"))
+LAST = 10**9
+
+
+def stamp(event, step=0):
+    ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    generation = os.environ.get("LOCKSTEP_GENERATION")
+    generation = generation or "0-" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    os.write(TIMES, f"{event} {RANK} {generation} {step} {ns}\n".encode())
+
+
+stamp("start")
+
+import hashlib  # noqa: E402
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from lockstep_torch import Live  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+import lockstep  # noqa: E402
+
+stamp("imported")
 
 
 class Block(torch.nn.Module):
@@ -41,49 +57,78 @@ def train_step(ddp, inputs, targets):
     scheduler.step()
 
 
+def last_step():
+    """Ranks are at most a step apart, and the file is far ahead of them."""
+    global LAST
+    if LAST == 10**9 and os.path.exists(os.environ["BENCH_STOP"]):
+        with open(os.environ["BENCH_STOP"], encoding="ascii") as file:
+            LAST = int(file.read())
+    return LAST
+
+
 def done(step):
-    ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    os.write(TIMES, f"{RANK} {os.environ['LOCKSTEP_GENERATION']} {step} {ns}\n".encode())
-    if not os.path.exists(os.environ["BENCH_STOP"]):
-        time.sleep(0.1)
+    """Whether this was the last step."""
+    stamp("step", step)
+    if last_step() == 10**9:
+        time.sleep(PAUSE)
+    return step >= LAST
 
 
+def join(*arguments, **options):
+    init_process_group(*arguments, **options)
+    stamp("joined")
+
+
+init_process_group, dist.init_process_group = dist.init_process_group, join
 torch.set_num_threads(1)
 torch.manual_seed(RANK)
 module = torch.nn.Sequential(torch.nn.Linear(16, WIDTH), *[Block() for _ in range(4)],
                              torch.nn.Linear(WIDTH, 1))
 optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
-scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=STEPS)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10_000)
 inputs = torch.randn(64 * 40, 16)
 data = torch.utils.data.TensorDataset(inputs, inputs.sin().sum(dim=1, keepdim=True))
 loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)
 
-if LIVE:
+
+def living_on():
     live = Live(module, optimizer, scheduler, bucket_cap_mb=0.1,
                 rehearse=lambda ddp: ddp(torch.ones(4, 16)).sum().backward())
-    for epoch in live.epochs(STEPS):
+    stamp("loaded", live.step)
+    over = False
+    for _ in live.epochs(10**6):
         for batch in live.batches(loader):
-            if live.step == STEPS:
-                break
+            before = live.step
             with live:
                 train_step(live.ddp, *batch)
-            done(live.step)
-        if live.step == STEPS:
+            over = live.step > before and done(live.step)
+            if over:
+                break
+        if over:
             break
     live.close()
-else:
+
+
+def anew():
     dist.init_process_group("gloo")
     ddp = DistributedDataParallel(module, bucket_cap_mb=0.1)
-    step = 0
-    while step < STEPS:
+    stamp("loaded")
+    step, over = 0, False
+    while not over:
         for batch in loader:
-            if step == STEPS:
-                break
             train_step(ddp, *batch)
             step += 1
             lockstep.report(step=step)
-            done(step)
+            over = done(step)
+            if over:
+                break
     dist.destroy_process_group()
+
+
+if os.environ.get("BENCH_LIVE") == "lockstep":
+    living_on()
+else:
+    anew()
 
 total = hashlib.sha256()
 for _, value in sorted(module.state_dict().items()):
