@@ -54,6 +54,16 @@ std::set<std::string> OpenableDevices(const std::string& root) {
   return devices;
 }
 
+// Some port of this RDMA device is active.
+bool IsActive(const fs::path& device) {
+  const fs::path ports = device / "ports";
+  const std::vector<std::string> names = Names(ports);
+  return std::any_of(names.begin(), names.end(), [&ports](const std::string& port) {
+    const std::string state = ReadSmallFile(ports / port / "state").value_or("");
+    return state.find("ACTIVE") != std::string::npos;
+  });
+}
+
 bool IsUsable(const Nic& nic) { return nic.rdma && nic.up; }
 
 // Those that are up, loopback left out, where each of them may reach the other machines: there is
@@ -94,11 +104,7 @@ std::vector<Nic> DiscoverNics(const std::string& root) {
     nic.rdma = true;
     const std::vector<std::string> interfaces = Names(rdma + name + "/device/net");
     if (!interfaces.empty()) nic.interface = interfaces.front();
-    const fs::path ports = rdma + name + "/ports";
-    for (const std::string& port : Names(ports)) {
-      const std::string state = ReadSmallFile(ports / port / "state").value_or("");
-      nic.up |= state.find("ACTIVE") != std::string::npos;
-    }
+    nic.up = IsActive(rdma + name);
     nics.push_back(std::move(nic));
   }
   const std::string net = root + "/sys/class/net/";
@@ -117,6 +123,19 @@ std::vector<Nic> DiscoverNics(const std::string& root) {
   }
   std::sort(nics.begin(), nics.end(), [](const Nic& a, const Nic& b) { return a.name < b.name; });
   return nics;
+}
+
+std::vector<ActiveRdma> ActiveRdmaDevices(const std::string& root) {
+  constexpr const char* kAmazon = "0x1d0f";  // PCI's number of the vendor
+  std::vector<ActiveRdma> devices;
+  const std::string rdma = root + "/sys/class/infiniband/";
+  const std::set<std::string> openable = OpenableDevices(root);
+  for (const std::string& name : Names(rdma)) {
+    if (!IsActive(rdma + name)) continue;
+    const std::string vendor = ReadSmallFile(rdma + name + "/device/vendor").value_or("");
+    devices.push_back({name, openable.contains(name), vendor == kAmazon});
+  }
+  return devices;
 }
 
 std::vector<Nic> NearNics(const std::vector<Nic>& nics,

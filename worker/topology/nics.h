@@ -23,6 +23,15 @@ struct Nic {
 // dev/infiniband. Interfaces without a device, as veth and loopback, are none. By name.
 std::vector<Nic> DiscoverNics(const std::string& root);
 
+// An RDMA device with an active port.
+struct ActiveRdma {
+  std::string name;       // "mlx5_0"
+  bool openable = false;  // by its file in dev/infiniband
+  bool efa = false;       // Amazon's Elastic Fabric Adapter, which NCCL uses by a plugin alone
+};
+// Those of the host, in a container too. By name.
+std::vector<ActiveRdma> ActiveRdmaDevices(const std::string& root);
+
 // Those near some process of a machine; `near`: of each process the Nic::names. All where a process
 // has none, for it isn't known which are near to it.
 std::vector<Nic> NearNics(const std::vector<Nic>& nics,

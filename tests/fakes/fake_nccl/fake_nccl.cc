@@ -24,6 +24,8 @@
 //   FAKE_COMM=n           FAKE_INIT=die and the n of operations are of this process's nth
 //                         communicator (from 1), not of each
 //   FAKE_OLD_WORDS=...    what ncclGetLastError says of something long ago
+//   FAKE_NET=...          the network that it writes to its log, where NCCL_DEBUG=INFO and
+//                         NCCL_DEBUG_FILE ask for one (default Socket; IB, IB/GDRDMA)
 //   FAKE_SLOW_MS=n        each operation of this rank takes n ms longer
 //   FAKE_SUMS=ring        sums begin with another rank in each slice of a buffer, so that
 //                         they depend on its size; by default they have the ranks' order
@@ -293,6 +295,27 @@ Code FindInterface() {
   return Refuse(Code::kInvalidUsage, "Bootstrap : no socket interface found");
 }
 
+// As the real one: the file is opened anew by the first line of the process.
+void Log(const std::string& text) {
+  const char* name = std::getenv("NCCL_DEBUG_FILE");
+  if (!Is("NCCL_DEBUG", "INFO") || name == nullptr) return;
+  static std::FILE* file = std::fopen(name, "w");
+  if (file == nullptr) return;
+  std::fprintf(file, "machine:1:1 [0] NCCL INFO %s\n", text.c_str());
+  std::fflush(file);
+}
+
+void LogNetwork(int rank, int ranks) {
+  const char* setting = std::getenv("FAKE_NET");
+  const std::string network = setting == nullptr ? "Socket" : setting;
+  const std::string name = network.substr(0, network.find('/'));
+  if (name == "Socket") Log("NET/IB : No device found.");
+  Log("Using network " + name);
+  if (ranks == 1) return;
+  Log("Channel 00/0 : " + std::to_string(rank) + "[0] -> " + std::to_string((rank + 1) % ranks) +
+      "[0] [send] via NET/" + name + "/0" + network.substr(name.size()));
+}
+
 // Stops what is under way and frees the communicator.
 void End(Comm comm) {
   Ras::Forget(comm->exchange.get());
@@ -369,6 +392,7 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   static std::atomic<int> made = 0;
   *comm = new lockstep::collectives::nccl::CommObject(std::move(exchange), rank, ranks, ++made);
   Ras::Tell((*comm)->exchange.get(), ranks);
+  LogNetwork(rank, ranks);
   (*comm)->greeter = std::thread([made = *comm] { Greet(made); });
   return Code::kInProgress;
 }

@@ -242,6 +242,25 @@ TEST(DiscoverNicsTest, AnRdmaDeviceWithoutADeviceFileIsOnlyItsInterface) {
   EXPECT_EQ(nics[1].name, "mlx5_1");
 }
 
+TEST(ActiveRdmaDevicesTest, AreThoseOfTheHostWithAnActivePortWhetherOrNotTheyCanBeOpened) {
+  FixtureTree tree;
+  for (const std::string name : {"mlx5_0", "mlx5_1", "mlx5_2", "rdmap0s6"}) {
+    tree.File("sys/class/infiniband/" + name + "/ports/1/state",
+              name == "mlx5_2" ? "1: DOWN\n" : "4: ACTIVE\n");
+  }
+  tree.File("sys/class/infiniband/rdmap0s6/device/vendor", "0x1d0f\n");
+  tree.File("sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
+  tree.File("dev/infiniband/uverbs1", "");
+  const std::vector<ActiveRdma> devices = ActiveRdmaDevices(tree.root());
+  ASSERT_EQ(devices.size(), 3u);
+  EXPECT_EQ(devices[0].name, "mlx5_0");
+  EXPECT_FALSE(devices[0].openable || devices[0].efa);
+  EXPECT_EQ(devices[1].name, "mlx5_1");
+  EXPECT_TRUE(devices[1].openable);
+  EXPECT_TRUE(devices[2].efa);
+  EXPECT_TRUE(ActiveRdmaDevices(FixtureTree().root()).empty());
+}
+
 // Devices 0, 1 and 2, and eth3.
 std::vector<Nic> FourNics() {
   Machine machine = MakeMachine().Nic("mlx5_0", 0).Nic("mlx5_1", 0).Nic("mlx5_2", 1).Nic("eth3", 1);

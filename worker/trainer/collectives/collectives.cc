@@ -19,6 +19,13 @@ size_t SizeOf(DataType type) {
   return 1;
 }
 
+std::string ToString(const MachineNetwork& network) {
+  if (network.name.empty()) return "";
+  std::string text = ", between machines by " + (network.by_tcp() ? "TCP" : network.name);
+  if (network.by_tcp() || !network.direct) return text;
+  return text + (*network.direct ? " with" : " without") + " GPUDirect RDMA";
+}
+
 Status Work::Wait() {
   if (!state_) return {};
   const MutexLock lock(&state_->mutex);

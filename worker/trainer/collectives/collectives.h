@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,17 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
+// What moves data between machines.
+struct MachineNetwork {
+  std::string name = {};            // NCCL's: "IB", "Socket" (TCP), a plugin's; "": not known
+  std::optional<bool> direct = {};  // GPUDirect RDMA: cards read the GPU's memory
+  std::string why_tcp = {};         // what NCCL says of InfiniBand if it takes TCP; may be ""
+
+  bool by_tcp() const { return name == "Socket"; }
+};
+// ", between machines by IB with GPUDirect RDMA"; "" if it is not known.
+std::string ToString(const MachineNetwork& network);
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -98,6 +110,8 @@ class Communicator {
   virtual Memory memory() const = 0;
   // "Gloo over TCP on lo", "NCCL 2.28.9 on GPU 0": for people.
   virtual std::string Describe() const = 0;
+  // NCCL's, if the ranks are on several machines.
+  virtual MachineNetwork network() const { return {}; }
 
   // `tag` is for the flight recorder and for people: "bucket 3", "parameters".
   //

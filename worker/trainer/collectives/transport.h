@@ -47,6 +47,8 @@ class Transport {
 
   virtual Memory memory() const = 0;
   virtual std::string Describe() const = 0;
+  // Communicator::network.
+  virtual MachineNetwork network() const { return {}; }
 
   // Begins `operation`, after all that began before; may complete it. Called from one thread.
   virtual Status Start(const Operation& operation) = 0;

@@ -8,6 +8,7 @@
 
 #include "worker/trainer/collectives/group/connect.h"
 #include "worker/trainer/collectives/group/cuda_bench.h"
+#include "worker/trainer/collectives/nccl/nccl_log.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/check/cuda_check.h"
 #include "worker/trainer/cuda/slice_sum.h"
@@ -23,6 +24,7 @@ using collectives::Communicator;
 
 Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend, core::Reduce algorithm,
                                            int* local_rank) {
+  collectives::KeepNcclLog();
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
   if (!options.ok()) return options.error();
   options->backend = backend;

@@ -13,6 +13,7 @@
 #include "worker/trainer/process/exit_code.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/same_data.h"
+#include "worker/trainer/run/tcp_warning.h"
 
 namespace lockstep::trainer {
 
@@ -128,6 +129,7 @@ Status RankRun::Meet() {
   Result<std::unique_ptr<Communicator>> all = collectives::Connect(setup_.connection);
   if (!all.ok()) return all.error();
   all_ = std::move(*all);
+  WarnOfTcp();
   if (rejoin_ != nullptr) {
     rejoin_->Watch([this] { all_->Abort("its generation has ended"); });
   }
@@ -139,6 +141,13 @@ Status RankRun::Meet() {
   return CompareData(
       setup_.data.Fingerprint() + (setup_.validator ? setup_.validator->Fingerprint() : ""),
       host());
+}
+
+void RankRun::WarnOfTcp() const {
+  if (setup_.connection.local_rank != 0) return;
+  const std::string warning =
+      TcpWarning(all_->network(), topology::ActiveRdmaDevices(""), NcclVariables::Read());
+  if (!warning.empty()) Warn(warning);
 }
 
 CheckpointLine::Options RankRun::LineOptions() const {

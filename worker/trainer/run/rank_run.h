@@ -72,6 +72,8 @@ class RankRun {
   // GpuFigures's, if this rank has a GPU. From any thread.
   Error Judge(const Error& error);
   Status Meet();
+  // Of each machine one rank.
+  void WarnOfTcp() const;
   CheckpointLine::Options LineOptions() const;
   Status Begin();
   // Takes the memory that training needs.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "worker/trainer/collectives/nccl/nccl_log.h"
 #include "worker/trainer/cuda/engine/cuda_engine.h"
 #include "worker/trainer/link/evidence_signal.h"
 #include "worker/trainer/link/rejoin.h"
@@ -18,6 +19,7 @@
 namespace lockstep::trainer {
 
 int Train(const TrainOptions& options) {
+  collectives::KeepNcclLog();
   EvidenceSignal::Block();
   StopSignal stop;
   std::optional<Gpu> gpu;  // stays open between generations: a context and kernels take their time

@@ -226,6 +226,34 @@ def test_trainer_uses_gpu_by_default_only_if_all_gpu_libraries_exist(tmp_path):
     assert "on CPUs: no NVIDIA driver is here" in train("--steps=1", LD_LIBRARY_PATH="").stdout
 
 
+def test_ranks_of_two_machines_report_network_of_nccl_and_one_rank_of_each_warns_of_tcp_beside_rdma(tmp_path):
+    def run(folder, prefix=(), **environment):
+        with Trainer(tmp_path / folder, world=2, steps=1, model=MODEL_OF_RANKS, arguments=["--device=cuda"],
+                     environment={"LD_LIBRARY_PATH": str(FAKES), "NCCL_DEBUG": "", **environment}) as made:
+            made.command[:0] = prefix
+            codes = made.start().wait()
+            errors = [(made.folder / f"{rank}.err").read_text() for rank in range(2)]
+            assert codes == [0, 0], errors
+            return made.output, errors
+
+    direct, errors = run("direct", FAKE_NET="IB/GDRDMA")
+    assert "(Stand-in GPU), between machines by IB with GPUDirect RDMA; micro-batches" in direct, direct
+    assert errors == ["", ""]
+    asked, _ = run("asked", NCCL_DEBUG="WARN")
+    assert "between machines" not in asked, "the job's own log is left alone"
+    one, _ = run("one", LOCAL_WORLD_SIZE="2")
+    assert "between machines" not in one
+    if os.geteuid() != 0:
+        pytest.skip("mounts what a machine with RDMA shows")
+    tcp, errors = run("tcp", ("unshare", "--mount", str(ROOT / "tests/lib/rdma.sh")))
+    assert "(Stand-in GPU), between machines by TCP; micro-batches" in tcp, tcp
+    assert errors[0] == (
+        "lockstep-trainer: warning: NCCL moves data between machines by TCP, but this machine has RDMA (mlx5_0): "
+        "this container has no device of it. Ask for it in resourcesPerMachine, as in rdma/hca: 1 "
+        "(examples/infiniband.yaml)\n")
+    assert errors[1] == "", "its LOCAL_RANK is 1"
+
+
 def example(folder, gpus, *options):
     """`lockstep run` of examples/gpt-gpu.yaml with a model for the fakes, on a machine that shows so
     many GPUs."""

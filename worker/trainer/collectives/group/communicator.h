@@ -44,6 +44,7 @@ class QueueCommunicator final : public Communicator {
   int world() const override { return world_; }
   Memory memory() const override { return parts_.transport->memory(); }
   std::string Describe() const override { return parts_.transport->Describe() + parts_.note; }
+  MachineNetwork network() const override { return parts_.transport->network(); }
 
   Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
                       const CudaEvent* after) override;

@@ -28,6 +28,7 @@ class HostView final : public Communicator {
   int world() const override { return all_.world(); }
   Memory memory() const override { return Memory::kHost; }
   std::string Describe() const override { return all_.Describe(); }
+  MachineNetwork network() const override { return all_.network(); }
 
   // Done when it returns. `after` belongs to device memory and must be null.
   Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,

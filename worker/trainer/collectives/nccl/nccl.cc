@@ -6,6 +6,7 @@
 
 #include "worker/trainer/collectives/nccl/nccl_agreement.h"
 #include "worker/trainer/collectives/nccl/nccl_handshake.h"
+#include "worker/trainer/collectives/nccl/nccl_log.h"
 #include "worker/trainer/collectives/nccl/nccl_transport.h"
 #include "worker/trainer/collectives/store/failure.h"
 
@@ -83,6 +84,7 @@ Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvou
                                                    std::move(found->library), ranks, limits);
   if (Status made = Init(*transport, start->id, options, rendezvous, deadline); !made.ok())
     return made.error();
+  if (options.local_world < options.world) transport->SetNetwork(NetworkInLog(NcclLogText()));
   return std::unique_ptr<Transport>(std::move(transport));
 }
 

@@ -41,6 +41,9 @@ constexpr Hint kHints[] = {
      "mount a larger /dev/shm (sharedMemory: 1Gi), or set "
      "NCCL_CUMEM_HOST_ENABLE=0"},
     {"no socket interface", "NCCL_SOCKET_IFNAME names no interface of this machine"},
+    {"ibv_reg_mr",
+     "the container must be allowed to lock memory: add the capability IPC_LOCK "
+     "(examples/infiniband.yaml)"},
 };
 
 std::string AdviceOn(std::string_view words) {

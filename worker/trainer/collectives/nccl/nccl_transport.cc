@@ -126,7 +126,8 @@ NcclTransport::~NcclTransport() {
 
 std::string NcclTransport::Describe() const {
   return "NCCL " + NcclVersionText(comm_.library().version()) + " on GPU " +
-         std::to_string(parts_.device->index()) + " (" + parts_.device->name() + ")";
+         std::to_string(parts_.device->index()) + " (" + parts_.device->name() + ")" +
+         ToString(network_);
 }
 
 Status NcclTransport::Init(const nccl::UniqueId& id, Time deadline) {

@@ -64,6 +64,9 @@ class NcclTransport final : public Transport {
 
   Memory memory() const override { return Memory::kDevice; }
   std::string Describe() const override;
+  MachineNetwork network() const override { return network_; }
+  // What connects the ranks, of which some are on other machines.
+  void SetNetwork(MachineNetwork network) { network_ = std::move(network); }
   Status Start(const Operation& operation) override;
   Result<bool> Finish(Duration patience) override;
   bool IsOldestsTurn() const override;
@@ -97,6 +100,7 @@ class NcclTransport final : public Transport {
 
   Parts parts_;
   const NcclRanks ranks_;
+  MachineNetwork network_;
   std::vector<size_t> free_marks_;
   std::deque<Pending> pending_;
   size_t done_unasked_ = 0;  // of Start's waiting: finished before Finish asked
