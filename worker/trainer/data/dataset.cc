@@ -52,6 +52,13 @@ struct Dataset::State {
   Status Add(const std::string& path);
   Status CheckSize() const;
   Status TakeFingerprint();
+
+  // Where sequence n of the row lies.
+  struct Place {
+    const TokenFile* file;
+    int64_t first;  // token
+  };
+  Place Find(int64_t n) const;
 };
 
 // The error with the name of what a job calls these data.
@@ -127,21 +134,29 @@ int64_t Dataset::tokens() const { return state_->tokens; }
 
 std::string Dataset::Fingerprint() const { return state_->fingerprint; }
 
-Status Dataset::Read(int64_t n, std::span<int32_t> inputs, std::span<int32_t> targets) const {
-  auto length = static_cast<size_t>(state_->options.sequence_length);
-  assert(n >= 0 && inputs.size() == length && targets.size() == length);
-  int64_t epoch_size = size();
-  assert(epoch_size > 0);
-  Shuffle order(state_->options.seed, static_cast<uint64_t>(n / epoch_size),
+Dataset::State::Place Dataset::State::Find(int64_t n) const {
+  const int64_t epoch_size = sequences();
+  assert(n >= 0 && epoch_size > 0);
+  Shuffle order(options.seed, static_cast<uint64_t>(n / epoch_size),
                 static_cast<uint64_t>(epoch_size));
   auto sequence = static_cast<int64_t>(order(static_cast<uint64_t>(n % epoch_size)));
-  auto end = std::ranges::upper_bound(state_->ends, sequence);
-  auto index = static_cast<size_t>(end - state_->ends.begin());
-  int64_t begin = index == 0 ? 0 : state_->ends[index - 1];
+  auto end = std::ranges::upper_bound(ends, sequence);
+  auto index = static_cast<size_t>(end - ends.begin());
+  int64_t begin = index == 0 ? 0 : ends[index - 1];
+  return {&files[index], (sequence - begin) * options.sequence_length};
+}
 
+void Dataset::Prefetch(int64_t n) const {
+  const State::Place place = state_->Find(n);
+  place.file->Prefetch(place.first, static_cast<size_t>(state_->options.sequence_length) + 1);
+}
+
+Status Dataset::Read(int64_t n, std::span<int32_t> inputs, std::span<int32_t> targets) const {
+  auto length = static_cast<size_t>(state_->options.sequence_length);
+  assert(inputs.size() == length && targets.size() == length);
+  const State::Place place = state_->Find(n);
   std::vector<int32_t> tokens(length + 1);
-  Status read = state_->files[index].Read((sequence - begin) * state_->options.sequence_length,
-                                          state_->options.vocabulary, tokens);
+  Status read = place.file->Read(place.first, state_->options.vocabulary, tokens);
   if (!read.ok()) return state_->Of(read.error());
   std::copy(tokens.begin(), tokens.end() - 1, inputs.begin());
   std::copy(tokens.begin() + 1, tokens.end(), targets.begin());

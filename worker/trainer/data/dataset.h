@@ -48,6 +48,8 @@ class Dataset {
   // kUnavailable names the file that shrank or can't be read; kInvalid the token that the
   // vocabulary lacks.
   Status Read(int64_t n, std::span<int32_t> inputs, std::span<int32_t> targets) const;
+  // Sequence n is read soon: lets the kernel read it into its cache, and does not wait for it.
+  void Prefetch(int64_t n) const;
 
  private:
   struct State;

@@ -29,6 +29,8 @@ class InputFile {
 
   // Fills `bytes` from `offset` on. kUnavailable: the file ends before, or can't be read now.
   Status ReadAt(uint64_t offset, std::span<std::byte> bytes) const;
+  // Lets the kernel read these bytes into its cache, and does not wait for it.
+  void Prefetch(uint64_t offset, uint64_t bytes) const;
 
  private:
   InputFile(UniqueFd fd, std::string path, uint64_t size)

@@ -87,10 +87,8 @@ Result<TokenFile> TokenFile::Open(const std::string& path) {
 }
 
 Status TokenFile::Read(int64_t first, int vocabulary, std::span<int32_t> tokens) const {
-  auto width = static_cast<size_t>(token_bytes_);
-  std::vector<std::byte> bytes(tokens.size() * width);
-  uint64_t header = token_bytes_ == 1 ? 0 : kHeaderBytes;
-  Status read = ReadBytes(header + static_cast<uint64_t>(first) * width, bytes);
+  std::vector<std::byte> bytes(tokens.size() * static_cast<size_t>(token_bytes_));
+  Status read = ReadBytes(OffsetOf(first), bytes);
   if (!read.ok()) return read;
   if (token_bytes_ == 1) {
     Widen<uint8_t>(bytes, tokens);
@@ -104,6 +102,15 @@ Status TokenFile::Read(int64_t first, int vocabulary, std::span<int32_t> tokens)
                         " is " + std::to_string(*foreign) + ", but the model's vocabulary is " +
                         std::to_string(vocabulary) +
                         "; give the model a vocabulary that holds it, or other data");
+}
+
+void TokenFile::Prefetch(int64_t first, size_t count) const {
+  if (file_) file_->Prefetch(OffsetOf(first), count * static_cast<size_t>(token_bytes_));
+}
+
+uint64_t TokenFile::OffsetOf(int64_t token) const {
+  const uint64_t header = token_bytes_ == 1 ? 0 : kHeaderBytes;
+  return header + static_cast<uint64_t>(token) * static_cast<uint64_t>(token_bytes_);
 }
 
 Status TokenFile::ReadBytes(uint64_t offset, std::span<std::byte> bytes) const {

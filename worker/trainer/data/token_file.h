@@ -27,12 +27,16 @@ class TokenFile {
   // is not below `vocabulary`; kUnavailable: the file shrank, is gone, or can't be read.
   Status Read(int64_t first, int vocabulary, std::span<int32_t> tokens) const;
 
+  // Tokens that are read soon. Does nothing for a file that is closed.
+  void Prefetch(int64_t first, size_t count) const;
+
   // From now on each Read opens the file: a process may hold only so many open ones.
   void Close() { file_.reset(); }
 
  private:
   TokenFile(InputFile file, int token_bytes, int64_t tokens);
 
+  uint64_t OffsetOf(int64_t token) const;
   Status ReadBytes(uint64_t offset, std::span<std::byte> bytes) const;
 
   std::string path_;

@@ -137,6 +137,11 @@ Status RankRun::ReadBatch(int i, std::span<int32_t> inputs, std::span<int32_t> t
                                    inputs.subspan(from, tokens), targets.subspan(from, tokens));
     if (!read.ok()) return read;
   }
+  // While this one is computed: each sequence may take a file server a millisecond.
+  const BatchPlan& batch = setup_.batch;
+  const int64_t next = i + 1 < batch.mine ? batch.SampleOf(at_.cursor, i + 1)
+                                          : batch.SampleOf(at_.cursor + batch.global_batch, 0);
+  for (int b = 0; b < batch.micro_batch; ++b) setup_.data.Prefetch(next + b);
   return {};
 }
 

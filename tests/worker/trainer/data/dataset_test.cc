@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include <random>
 #include <set>
 #include <thread>
+
+#include "base/time.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -90,6 +93,49 @@ class DatasetTest : public ::testing::Test {
 
   std::string folder_;
 };
+
+// Pages of a file that the kernel has in its cache.
+class CachedPages {
+ public:
+  explicit CachedPages(const std::string& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), bytes_(fs::file_size(path)) {
+    map_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
+  }
+  ~CachedPages() {
+    munmap(map_, bytes_);
+    close(fd_);
+  }
+  CachedPages(const CachedPages&) = delete;
+  CachedPages& operator=(const CachedPages&) = delete;
+
+  void Drop() const {
+    fdatasync(fd_);
+    posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+  size_t Count() const {
+    std::vector<unsigned char> pages((bytes_ + 4095) / 4096);
+    EXPECT_EQ(mincore(map_, bytes_, pages.data()), 0);
+    return static_cast<size_t>(
+        std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; }));
+  }
+
+ private:
+  int fd_;
+  size_t bytes_;
+  void* map_;
+};
+
+TEST_F(DatasetTest, ReadsASequenceAheadIntoTheKernelsCache) {
+  const std::string path = Text("text", std::string(size_t{1} << 20, 'x'));
+  const Dataset data = MustOpen({path});
+  const CachedPages cached(path);
+  cached.Drop();
+  if (cached.Count() > 0) GTEST_SKIP() << "this file system keeps files in memory";
+  data.Prefetch(7);
+  const Time until = BootTime() + seconds(60);
+  while (cached.Count() == 0 && BootTime() < until) std::this_thread::yield();
+  EXPECT_GT(cached.Count(), 0U);
+}
 
 TEST_F(DatasetTest, AnEpochHoldsEachSequenceOfEachFileOnce) {
   Text("a", "abcdefghijkl");  // the rest, jkl, is too short
