@@ -7,6 +7,7 @@
 #include "base/text/columns.h"
 #include "base/text/duration.h"
 #include "base/text/json.h"
+#include "core/gang/diagnosis/metric_watch.h"
 #include "core/text/limited_text.h"
 #include "core/text/text.h"
 
@@ -88,13 +89,35 @@ void AddBinding(const PlanView& view, std::string* out) {
   for (const std::string& note : view.bindings.front().notes) *out += "  " + note + "\n";
 }
 
+std::string DescribeMetric(const core::FailureRule& rule) {
+  std::string text = rule.metric;
+  if (rule.is) text += " is not finite";
+  if (rule.above) text += " is above " + core::FigureText(*rule.above);
+  if (!rule.rises_by.empty()) {
+    text += " rises by " + rule.rises_by + " within " + std::to_string(rule.within) + " steps";
+  }
+  if (rule.for_steps > 1) text += " for " + std::to_string(rule.for_steps) + " steps";
+  return text;
+}
+
+// What the table says beside a rule.
+std::string NoteOf(const core::PlannedRule& planned) {
+  if (planned.is_default) return "(default)";
+  if (ActionOf(planned.rule) != core::FailureAction::kRestartFromEarlier) return "";
+  std::string note = "(at most " + std::to_string(planned.rule.at_most) + " times";
+  if (planned.rule.skip_steps > 0) {
+    note += ", without the data of " + std::to_string(planned.rule.skip_steps) + " steps";
+  }
+  return note + ")";
+}
+
 void AddRules(const PlanView& view, std::string* out) {
   const core::FailurePolicy& policy = view.job.spec.failure_policy;
   *out += "\nFailures are judged by the first rule that matches:\n";
   std::vector<std::vector<std::string>> rows;
   for (const core::PlannedRule& planned : view.plan.rules) {
-    rows.push_back({Describe(planned.rule), "-> " + std::string(ToString(planned.rule.action)),
-                    planned.is_default ? "(default)" : ""});
+    rows.push_back({Describe(planned.rule), "-> " + std::string(ToString(ActionOf(planned.rule))),
+                    NoteOf(planned)});
   }
   rows.push_back({"the same rank and code twice within 60 s", "-> Fail", "(EarlyCrash)"});
   rows.push_back({"a lost machine", "-> ReplaceMachine",
@@ -137,7 +160,16 @@ OrderedJson RuleJson(const core::PlannedRule& planned) {
   if (!planned.rule.exit_codes.empty()) json["exitCodes"] = planned.rule.exit_codes;
   for (int signal : planned.rule.signals) json["signals"].push_back(SignalName(signal));
   if (!planned.rule.stderr_regex.empty()) json["stderr"] = planned.rule.stderr_regex;
-  json["action"] = ToString(planned.rule.action);
+  const core::FailureRule& rule = planned.rule;
+  if (!rule.metric.empty()) json["metric"] = rule.metric;
+  if (rule.is) json["is"] = ToString(*rule.is);
+  if (rule.above) json["above"] = *rule.above;
+  if (!rule.rises_by.empty()) json["risesBy"] = rule.rises_by;
+  if (!rule.rises_by.empty()) json["within"] = rule.within;
+  if (!rule.metric.empty()) json["for"] = rule.for_steps;
+  if (rule.skip_steps > 0) json["skipSteps"] = rule.skip_steps;
+  if (ActionOf(rule) == core::FailureAction::kRestartFromEarlier) json["atMost"] = rule.at_most;
+  json["action"] = ToString(ActionOf(rule));
   json["default"] = planned.is_default;
   return json;
 }
@@ -191,6 +223,7 @@ std::string StoreText(const core::Checkpoint& checkpoint) {
 }  // namespace
 
 std::string Describe(const core::FailureRule& rule) {
+  if (!rule.metric.empty()) return DescribeMetric(rule);
   auto join = [](const auto& list, auto text_of) {
     std::string text;
     for (const auto& item : list) text += (text.empty() ? "" : ", ") + text_of(item);

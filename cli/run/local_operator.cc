@@ -522,7 +522,7 @@ class LocalOperator final : private gang::GangLink::Owner {
         event.reason == "PreflightFoundSlow" || event.reason == control::kRankRestarted ||
         event.reason == "RanksNeverMet" || event.reason == "GangShrunk" ||
         event.reason == "GangGrown" || event.reason == "HangSuspected" ||
-        event.reason == "HangTimeoutUnused") {
+        event.reason == "HangTimeoutUnused" || event.reason == "MetricBroken") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;

@@ -28,6 +28,7 @@ enum class Cause : uint8_t {
   kConfiguration,
   kRestartsExhausted,  // never a root cause
   kStopRequested,
+  kBrokenMetric,
 };
 
 // The budget that a cause is charged to.
@@ -105,6 +106,12 @@ inline constexpr auto kCauses = std::to_array<CauseRow>({
     {Cause::kStopRequested, "StopRequested", CauseClass::kStopped, kExitFailed,
      "Somebody or something asked for the stop: suspend, restart, scale, a deadline.",
      "Nothing: it is charged to no budget.", ""},
+    {Cause::kBrokenMetric, "BrokenMetric", CauseClass::kApplication, kExitFailed,
+     "A figure that a rank reports broke a rule of failurePolicy.rules: a loss of NaN, for "
+     "example.",
+     "The message names metric, rank, step and value. Look at the data and the learning rate of "
+     "that step.",
+     ""},
 });
 
 template <>

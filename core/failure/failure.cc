@@ -21,6 +21,7 @@ bool Contains(const std::vector<int>& values, int value) {
 }
 
 bool Matches(const FailureRule& rule, const Failure& failure) {
+  if (!rule.metric.empty()) return false;
   if (rule.exit_codes.empty() && rule.signals.empty() && rule.stderr_regex.empty()) return false;
   if (!rule.exit_codes.empty() && !Contains(rule.exit_codes, failure.exit_code)) return false;
   if (!rule.signals.empty() && !Contains(rule.signals, failure.signal)) return false;
@@ -129,13 +130,77 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
   return decision;
 }
 
+// A metric broke a rule. The rule is of the START, so that an edit of the policy changes nothing
+// here.
+FailureDecision DecideBrokenMetric(const FailurePolicy& policy, const FailureContext& context) {
+  const FailureRule& rule = *context.metric_rule;
+  if (ActionOf(rule) != FailureAction::kRestartFromEarlier) {
+    return Fail(context.failure.cause, context.failure,
+                "the rule about " + rule.metric + " in spec.failurePolicy.rules says Fail");
+  }
+  if (context.earlier >= rule.at_most) {
+    return Fail(context.failure.cause, context.failure,
+                "the job was restarted from an earlier checkpoint " + Times(context.earlier) +
+                    " already, and the rule's atMost is " + Number(rule.at_most));
+  }
+  FailureDecision decision =
+      RestartWithinBudget(policy, context, FailureAction::kRestartFromEarlier);
+  if (decision.action == FailureAction::kRestartFromEarlier) {
+    decision.reason += ", from the newest checkpoint before step " + Number(context.failure.step);
+  }
+  return decision;
+}
+
 }  // namespace
 
 const std::vector<FailureRule>& DefaultRules() {
-  static const std::vector<FailureRule> rules = {
-      {{kExitUsage, kExitNotExecutable, kExitCommandNotFound}, {}, "", FailureAction::kFail},
-      {{kExitBroken}, {}, "", FailureAction::kReplaceMachine},
-  };
+  static const std::vector<FailureRule> rules = [] {
+    FailureRule fails;
+    fails.exit_codes = {kExitUsage, kExitNotExecutable, kExitCommandNotFound};
+    fails.action = FailureAction::kFail;
+    FailureRule replaces;
+    replaces.exit_codes = {kExitBroken};
+    replaces.action = FailureAction::kReplaceMachine;
+    return std::vector<FailureRule>{fails, replaces};
+  }();
+  return rules;
+}
+
+FailureAction ActionOf(const FailureRule& rule) {
+  return rule.action.value_or(rule.metric.empty() ? FailureAction::kRestart
+                                                  : FailureAction::kReport);
+}
+
+std::optional<double> FactorOf(const std::string& rises_by) {
+  static const RE2 kForm("([0-9]{1,6}(?:\\.[0-9]{1,6})?)x");
+  double factor = 0;
+  if (!RE2::FullMatch(rises_by, kForm, &factor) || !(factor > 1)) return std::nullopt;
+  return factor;
+}
+
+std::vector<FailureRule> SplitMetricRules(FailurePolicy* policy) {
+  std::vector<FailureRule> rules = MetricRules(*policy);
+  for (FailureRule& rule : policy->rules) {
+    if (rule.metric.empty()) continue;
+    rule = FailureRule();
+    rule.action = FailureAction::kRestart;
+  }
+  return rules;
+}
+
+void JoinMetricRules(FailurePolicy* policy, const std::vector<FailureRule>& rules) {
+  size_t next = 0;
+  for (FailureRule& rule : policy->rules) {
+    const bool empty = rule.exit_codes.empty() && rule.signals.empty() && rule.stderr_regex.empty();
+    if (empty && rule.metric.empty() && next < rules.size()) rule = rules[next++];
+  }
+}
+
+std::vector<FailureRule> MetricRules(const FailurePolicy& policy) {
+  std::vector<FailureRule> rules;
+  for (const FailureRule& rule : policy.rules) {
+    if (!rule.metric.empty()) rules.push_back(rule);
+  }
   return rules;
 }
 
@@ -163,21 +228,24 @@ FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext&
             .cause = failure.cause,
             .reason = "stopped on request; no budget is charged"};
   }
+  if (failure.cause == Cause::kBrokenMetric && context.metric_rule) {
+    return DecideBrokenMetric(policy, context);
+  }
   if (const FailureRule* rule = FirstMatch(policy.rules, failure)) {
     const std::string which =
         "rule " + Number(rule - policy.rules.data()) + " of spec.failurePolicy.rules";
-    if (rule->action == FailureAction::kFail) {
+    if (ActionOf(*rule) == FailureAction::kFail) {
       return Fail(failure.cause, failure, which + " fails the job on " + HowItEnded(failure));
     }
-    return RestartWithinBudget(policy, context, rule->action);
+    return RestartWithinBudget(policy, context, ActionOf(*rule));
   }
   if (failure.cause == Cause::kCommandNotFound || failure.cause == Cause::kConfiguration) {
     return Fail(failure.cause, failure, WhatAlwaysFails(failure));
   }
   if (const FailureRule* rule = FirstMatch(DefaultRules(), failure)) {
-    if (rule->action == FailureAction::kFail)
+    if (ActionOf(*rule) == FailureAction::kFail)
       return Fail(failure.cause, failure, WhyDefaultRule(failure));
-    return RestartWithinBudget(policy, context, rule->action);
+    return RestartWithinBudget(policy, context, ActionOf(*rule));
   }
   if (IsEarlyCrash(context)) {
     return Fail(

@@ -29,6 +29,11 @@ struct Failure {
   bool by_itself = false;   // it died before its machine signalled it
   std::string message;      // one sentence for people, naming machine, rank and code or signal
   std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB
+  // With cause kBrokenMetric: the first step whose value matched, the last one, and the rule's
+  // place among those that the generation's START has.
+  int64_t step = 0;
+  int64_t last_step = 0;
+  int rule = -1;
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
@@ -41,15 +46,30 @@ inline constexpr auto kFields<Failure> = std::tuple(
     Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},
     Field{"rank", &Failure::rank}, Field{"exitCode", &Failure::exit_code},
     Field{"signal", &Failure::signal}, Field{"message", &Failure::message, CutTo{kMaxFailureText}},
-    Field{"stderr", &Failure::stderr_tail, CutTo{kMaxFailureText}});
+    Field{"stderr", &Failure::stderr_tail, CutTo{kMaxFailureText}}, Field{"step", &Failure::step});
 
-enum class FailureAction : uint8_t { kRestart, kFail, kReplaceMachine };
+enum class FailureAction : uint8_t {
+  kRestart,
+  kFail,
+  kReplaceMachine,
+  kRestartFromEarlier,  // from a checkpoint before the first bad step; of rules about a metric
+  kReport,              // the gang goes on; likewise
+};
 
 template <>
-inline constexpr auto kEnumNames<FailureAction> =
-    std::to_array<EnumName<FailureAction>>({{FailureAction::kRestart, "Restart"},
-                                            {FailureAction::kFail, "Fail"},
-                                            {FailureAction::kReplaceMachine, "ReplaceMachine"}});
+inline constexpr auto kEnumNames<FailureAction> = std::to_array<EnumName<FailureAction>>(
+    {{FailureAction::kRestart, "Restart"},
+     {FailureAction::kFail, "Fail"},
+     {FailureAction::kReplaceMachine, "ReplaceMachine"},
+     {FailureAction::kRestartFromEarlier, "RestartFromEarlier"},
+     {FailureAction::kReport, "Report"}});
+
+// What a rule about a metric asks of its value.
+enum class MetricIs : uint8_t { kNotFinite };
+
+template <>
+inline constexpr auto kEnumNames<MetricIs> =
+    std::to_array<EnumName<MetricIs>>({{MetricIs::kNotFinite, "NotFinite"}});
 
 // What follows if a machine keeps the others waiting.
 enum class Stragglers : uint8_t { kReport, kReplace };
@@ -67,12 +87,26 @@ inline constexpr auto kEnumNames<NodeHealth> =
                                          {NodeHealth::kAtCheckpoint, "AtCheckpoint"},
                                          {NodeHealth::kNow, "Now"}});
 
-// One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
+// One of `failurePolicy.rules`. A rule without `metric` is about the end of a process: every list
+// that is not empty must match, and the first match wins. A rule with `metric` is about a figure
+// that a rank reports or prints, while it runs (core/gang/diagnosis/metric_watch.h).
 struct FailureRule {
   std::vector<int> exit_codes;
-  std::vector<int> signals;  // numbers; names (SIGBUS) in the file
-  std::string stderr_regex;  // RE2 over the last lines; empty: any
-  FailureAction action = FailureAction::kRestart;
+  std::vector<int> signals;                  // numbers; names (SIGBUS) in the file
+  std::string stderr_regex;                  // RE2 over the last lines; empty: any
+  std::optional<FailureAction> action = {};  // none: as ActionOf has it
+
+  std::string metric = {};  // loss, or another figure's name
+  // One of these three says which values are bad.
+  std::optional<MetricIs> is = {};
+  std::optional<double> above = {};
+  std::string rises_by =
+      {};  // "3x": above so many times the lowest value of the last `within` steps
+  int64_t within = 100;
+  int64_t for_steps = 1;  // steps over which each value is bad
+  // With kRestartFromEarlier: data of so many steps, up to the last bad one, is left out.
+  int64_t skip_steps = 0;
+  int at_most = 3;  // likewise: restarts of this kind in the job's life
 
   friend bool operator==(const FailureRule&, const FailureRule&) = default;
 };
@@ -90,14 +124,32 @@ struct FailurePolicy {
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
 };
 
+// Report for a rule about a metric, and else Restart.
+FailureAction ActionOf(const FailureRule& rule);
+// 3 of "3x"; none: it is no such text, or not above 1.
+std::optional<double> FactorOf(const std::string& rises_by);
+// The rules about a metric, in their order.
+std::vector<FailureRule> MetricRules(const FailurePolicy& policy);
+// Takes them out of the policy and leaves an empty rule, which matches nothing, in the place of
+// each; and back again.
+std::vector<FailureRule> SplitMetricRules(FailurePolicy* policy);
+void JoinMetricRules(FailurePolicy* policy, const std::vector<FailureRule>& rules);
+
+inline constexpr int64_t kMostRuleSteps = 1'000'000;
 inline constexpr Within kMachineLostAfterLimits{seconds(2), minutes(10)};
 
 template <>
-inline constexpr auto kFields<FailureRule> =
-    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}, Between{1, 255}},
-               Field{"signals", &FailureRule::signals, Signals{}, AtMost{32}},
-               Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
-               Field{"action", &FailureRule::action});
+inline constexpr auto kFields<FailureRule> = std::tuple(
+    Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}, Between{1, 255}},
+    Field{"signals", &FailureRule::signals, Signals{}, AtMost{32}},
+    Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
+    Field{"metric", &FailureRule::metric, AtMost{64}}, Field{"is", &FailureRule::is},
+    Field{"above", &FailureRule::above}, Field{"risesBy", &FailureRule::rises_by, AtMost{14}},
+    Field{"within", &FailureRule::within, Between{1, kMostRuleSteps}},
+    Field{"for", &FailureRule::for_steps, Between{1, kMostRuleSteps}},
+    Field{"skipSteps", &FailureRule::skip_steps, Between{0, kMostRuleSteps}},
+    Field{"atMost", &FailureRule::at_most, Between{1, 1000}},
+    Field{"action", &FailureRule::action});
 
 template <>
 inline constexpr auto kFields<FailurePolicy> = std::tuple(
@@ -129,6 +181,8 @@ struct FailureContext {
   int short_lives = 0;                // short-lived generations in a row before it
   // root cause of the generation before it, if that one ended before a first step
   std::optional<Failure> previous;
+  std::optional<FailureRule> metric_rule = {};  // which a metric broke
+  int earlier = 0;  // restarts from an earlier checkpoint that this job has had
 };
 
 struct FailureDecision {

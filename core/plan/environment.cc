@@ -158,6 +158,7 @@ void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.SetUnlessEmpty("LOCKSTEP_SOCKET", id.socket_path);
   env.SetUnlessEmpty("LOCKSTEP_CHECKPOINT_DIR", id.checkpoint_dir);
   env.SetUnlessEmpty("LOCKSTEP_RESUME_DIR", id.resume_dir);
+  env.SetUnlessEmpty("LOCKSTEP_SKIP_STEPS", id.skip_steps);
   env.SetUnlessEmpty("LOCKSTEP_LOCAL_DIR", id.local_dir);
   env.SetUnlessEmpty("TMPDIR", id.temporary_dir);
 }

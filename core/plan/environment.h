@@ -31,6 +31,7 @@ struct ProcessIdentity {
   std::string socket_path;             // progress, heartbeats, commits
   std::string checkpoint_dir;
   std::string resume_dir;     // the checkpoint this generation resumes from
+  std::string skip_steps;     // steps whose data is left out, as in "498-502"
   std::string local_dir;      // memory that survives restarts in place
   std::string cache_dir;      // disk that survives restarts, for compilers' caches
   std::string error_file;     // where torch's @record writes

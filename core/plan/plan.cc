@@ -35,6 +35,7 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"LOCKSTEP_LOCAL_DIR", "<memory that survives restarts>"},
     {"LOCKSTEP_CHECKPOINT_DIR", "<checkpoint.path>/checkpoints/<attempt>-<n>"},
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
+    {"LOCKSTEP_SKIP_STEPS", "<steps whose data is left out>"},
     {"PMI_PORT", "<the agent's, new each generation>"},
     {"PMI_ID", "<new each generation>"},
     {"PMIX_NAMESPACE", "<new each generation>"},

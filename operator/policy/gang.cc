@@ -117,6 +117,7 @@ void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
   desired.epoch = context.snapshot.status.epoch;
   desired.observed_generation = context.snapshot.generation;
   desired.policy = spec.failure_policy;
+  desired.metric_rules = core::SplitMetricRules(&*desired.policy);
   desired.health = core::DesiredState::Health{
       spec.health.hang_timeout, spec.health.hang_action == core::HangAction::kRestart};
   desired.machine_failures = context.snapshot.status.counters;

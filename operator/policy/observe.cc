@@ -178,6 +178,7 @@ void ObserveConditions(ReconcileContext& context) {
   ObserveQueue(context);
   ObserveAlignment(context);
   ObserveStall(context);
+  ObserveMetrics(context);
   ObserveStraggler(context);
   ObserveNodeHealth(context);
   ObserveWorld(context);

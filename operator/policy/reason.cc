@@ -200,7 +200,8 @@ Why WhyNotRunning(ReconcileContext& context) {
 
 Why WorthKnowing(ReconcileContext& context) {
   // Whoever found it has told its event.
-  for (const char* type : {"HangSuspected", "Straggler", "OnSickNode", "RanksNeverMet"}) {
+  for (const char* type :
+       {"MetricBroken", "HangSuspected", "Straggler", "OnSickNode", "RanksNeverMet"}) {
     const core::Condition* found = core::FindCondition(context.next.conditions, type);
     if (found != nullptr && found->status == core::Condition::Value::kTrue) {
       return {"", found->message};

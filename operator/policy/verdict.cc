@@ -189,7 +189,8 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
                        now.wall);
   };
   set(success ? "Complete" : "Failed", true, reason, message);
-  for (const char* type : {"PodsReady", "Running", "HangSuspected", "Straggler", "OnSickNode"}) {
+  for (const char* type :
+       {"PodsReady", "Running", "MetricBroken", "HangSuspected", "Straggler", "OnSickNode"}) {
     if (core::FindCondition(status.conditions, type) != nullptr) {
       set(type, false, "Finished", "the job has ended");
     }

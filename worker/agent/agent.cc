@@ -295,7 +295,10 @@ std::optional<CoordinatorHost::Storage> Agent::StorageOfCommits() {
   const auto machines = static_cast<uint32_t>(config_.job.spec.num_machines);
   if (volume_) {
     return CoordinatorHost::Storage{
-        .begin = [volume = *volume_](core::Generation g) { return volume.BeginGeneration(g); },
+        .begin =
+            [volume = *volume_](const core::PrepareGeneration& next) {
+              return volume.BeginGeneration(next.generation, next.earlier);
+            },
         .finish =
             [volume = *volume_, machines](const core::FinishPersisting& finish) {
               return volume.FinishPersisting(volume.PersistDir(finish.to, finish.id), finish.to,
@@ -304,7 +307,10 @@ std::optional<CoordinatorHost::Storage> Agent::StorageOfCommits() {
   }
   if (!bucket_) return std::nullopt;
   return CoordinatorHost::Storage{
-      .begin = [bucket = *bucket_](core::Generation g) { return bucket.BeginGeneration(g); },
+      .begin =
+          [bucket = *bucket_](const core::PrepareGeneration& next) {
+            return bucket.BeginGeneration(next.generation, next.earlier);
+          },
       .finish =
           [bucket = *bucket_, machines](const core::FinishPersisting& finish) {
             return bucket.FinishPersisting(finish.to, finish.name, machines);
@@ -342,6 +348,9 @@ void Agent::OpenOutputWatch() {
       loop_.get(), std::move(patterns),
       [this](uint32_t rank, const core::OutputProgress& progress) {
         CarryOut(member_->OnProgress(Now(), rank_metrics_->OnOutput(rank, progress)));
+        if (member_->watches_metrics() && !progress.derived) {
+          CarryOut(member_->OnFigures(Now(), rank, progress.step, FiguresIn(progress.figures)));
+        }
         ranks_->OnStep(rank);
       });
   logs_->pump()->Watch([this](int rank, int stream, std::string_view bytes) {
@@ -594,6 +603,10 @@ struct Agent::ProgressVisitor {
     }
     agent.CarryOut(agent.member_->OnProgress(agent.Now(), agent.rank_metrics_->OnReport(report)));
     if (report.step <= 0) return;
+    if (agent.member_->watches_metrics()) {
+      agent.CarryOut(
+          agent.member_->OnFigures(agent.Now(), report.rank, report.step, FiguresIn(report)));
+    }
     agent.ranks_->OnStep(report.rank);
     if (agent.output_) agent.output_->End(report.rank);
   }

@@ -49,6 +49,7 @@ __all__ = [
     "memory_dir",
     "report",
     "restarts",
+    "skips",
 ]
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -86,8 +87,8 @@ def report(
 
     step: steps done. loss: of this step. tokens: processed by this process in this step.
     total_steps: where training will end, for the percentage and the ETA. Further metrics by name:
-    numbers, or what has `.item()` (a one-element tensor; on a GPU that waits for it). Values that
-    are no finite numbers are left out.
+    numbers, or what has `.item()` (a one-element tensor; on a GPU that waits for it). Other values
+    are left out. NaN and infinity are told to failurePolicy.rules, and shown nowhere.
 
     Never raises and never waits: a report that can't be sent at once is dropped.
     """
@@ -99,7 +100,7 @@ def report(
         values["checkpoint_load_seconds"], _reports.loaded = _reports.loaded, None
     for name, value in values.items():
         number = _number(value)
-        if number is not None:
+        if number is not None and not (isinstance(number, str) and name in ("step", "total_steps")):
             message[name] = number
     _reports.send(_line(message))
 
@@ -181,6 +182,22 @@ def restarts() -> int:
         return 0
 
 
+def skips(step: int) -> bool:
+    """Whether the job leaves out the data of this step, after a loss that broke a rule.
+
+    The program then takes the step's data and goes on to the next step without training, so that
+    each step has the same data in every generation.
+    """
+    for part in os.environ.get("LOCKSTEP_SKIP_STEPS", "").split(","):
+        first, dash, last = part.partition("-")
+        try:
+            if dash and int(first) <= step <= int(last):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
 def _ask_to_commit(request: Dict[str, Any], timeout: float) -> str:
     reply = _ask(request, timeout)
     if reply.get("ok") is not True:
@@ -195,7 +212,7 @@ def _rank() -> int:
         return 0
 
 
-def _number(value: Any) -> Union[int, float, None]:
+def _number(value: Any) -> Union[int, float, str, None]:
     try:
         if hasattr(value, "item"):
             value = value.item()
@@ -206,7 +223,11 @@ def _number(value: Any) -> Union[int, float, None]:
         number = float(value)
     except Exception:  # of somebody's tensor type; a report must not end a training run
         return None
-    return number if math.isfinite(number) else None
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
 
 
 def _line(message: Dict[str, Any]) -> bytes:

@@ -85,6 +85,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       Log("other jobs used the numbers up to " + std::to_string(prepared.taken));
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
+    } else if (prepared.none_earlier) {
+      FailWithoutEarlier(now, prepared.error);
     } else if (prepared.hopeless) {
       folder_.OnFolderUnusable();
       FailAsMisconfigured(now, 0, prepared.error);
@@ -92,6 +94,7 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       CouldNotPrepare(now, prepared.error);
     } else {
       preparation_.prepared = prepared;
+      OnEarlierPrepared(prepared);
       folder_.OnGenerationFile(generation_, prepared.commit);
     }
   }
@@ -140,6 +143,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   }
   if (desired.policy) {
     config_.policy = *desired.policy;
+    JoinMetricRules(&config_.policy, desired.metric_rules);
     lease_.SetLength(now, desired.policy->machine_lost_after);
   }
   for (const DesiredState::Terminated& ended : desired.terminated) {

@@ -42,6 +42,7 @@
 #include "core/gang/protocol/generation_record.h"
 #include "core/gang/protocol/kvs_exchange.h"
 #include "core/gang/protocol/messages.h"
+#include "core/gang/protocol/resume.h"
 #include "core/gang/roster/lease_clock.h"
 #include "core/gang/roster/roster.h"
 #include "core/gang/roster/start_fence.h"
@@ -125,6 +126,11 @@ struct Prepared {
   bool hopeless = false;  // with `error`: no later try can succeed, so the job fails
   // the commit of `resume`; none if that path is not a commit of this job
   CheckpointId commit = {};
+  std::string skip_steps = {};  // as in START
+  uint32_t earlier = 0;         // as in GenerationFile
+  // With `error`: an earlier checkpoint was asked for, and there is none.
+  bool none_earlier = false;
+  std::vector<std::string> set_aside = {};  // as in EarlierCheckpoint
 };
 
 struct MachineView {
@@ -189,6 +195,8 @@ class Coordinator {
   const std::optional<Straggler>& straggler() const { return stragglers_.finder.found(); }
   // The suspected hang, once the ranks were looked at.
   const std::optional<SuspectedHang>& hang() const { return hangs_.finder.found(); }
+  // The first metric of this generation that broke a rule whose action is Report.
+  const std::optional<Failure>& noted_metric() const { return metrics_.noted; }
   Status AllowsCode(const CodeOffer& offer) const { return codes_.Allows(offer); }
   // Absent where the job has no sync.
   std::optional<SyncedCode> code() const;
@@ -239,6 +247,15 @@ class Coordinator {
     HangFinder finder;
     Time step_due = kNever;        // when the finder hears of the gang's step
     std::optional<Duration> hung;  // for how long no rank worked before this generation was stopped
+  };
+  // Rules about metrics, and the way back to an earlier checkpoint.
+  struct Metrics {
+    std::vector<FailureRule> rules;         // of this generation's START
+    std::optional<Failure> noted;           // broke a rule whose action is Report
+    std::optional<EarlierRequest> request;  // of the next generation
+    uint32_t earlier = 0;                   // restarts of this kind in the job's life
+    std::optional<int64_t> bad;   // the first bad step before the last restart of this kind
+    std::optional<int64_t> from;  // the step that it resumed from; 0: the beginning
   };
   struct Ending {
     std::optional<Verdict> failing;  // the verdict, once the last checkpoint is written
@@ -329,6 +346,11 @@ class Coordinator {
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
   FailureContext ContextOf(const Failure& root) const;
+  void NoteMetric(const Slot& slot, const Report& report);
+  // The next generation resumes from before the root cause's first bad step.
+  void GoBack(const FailureRule& rule, const Failure& root);
+  void OnEarlierPrepared(const Prepared& prepared);
+  void FailWithoutEarlier(Time now, const std::string& why);
   void NoteHalt(const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
   // `later` is an attempt of machine 0 above this one.
@@ -393,6 +415,7 @@ class Coordinator {
   CodeVersions codes_;
 
   Orders orders_;
+  Metrics metrics_;
   Ending ending_;
 
   std::map<uint32_t, RankProgress> progress_;

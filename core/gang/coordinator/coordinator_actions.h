@@ -3,12 +3,14 @@
 #define LOCKSTEP_CORE_GANG_COORDINATOR_COORDINATOR_ACTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/gang/protocol/messages.h"
+#include "core/gang/protocol/resume.h"
 #include "core/gang/roster/roster.h"
 #include "core/terms/generation.h"
 
@@ -26,6 +28,8 @@ struct CloseConnection {
 // Find a free port, create `generations/<generation>` exclusively; answer with OnPrepared.
 struct PrepareGeneration {
   Generation generation;
+  // It resumes from an earlier checkpoint than the newest.
+  std::optional<EarlierRequest> earlier = {};
 };
 // Find `count` ports in a row that are free on machine 0, others each time; answer with
 // OnPortsFound.

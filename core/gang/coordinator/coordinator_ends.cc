@@ -6,6 +6,7 @@
 #include "core/exit_codes.h"
 #include "core/gang/coordinator/coordinator.h"
 #include "core/gang/coordinator/machine_fates.h"
+#include "core/gang/diagnosis/root_cause.h"
 #include "core/gang/protocol/rules.h"
 
 namespace lockstep::core {
@@ -44,8 +45,12 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   stopping_.words.clear();
   // A process that hangs, or was out of reach, may not know what it holds; and in a gang that
   // changes, its rank may be another's in the next generation.
-  stopping_.keep =
-      reason == StopReason::kFailure && evidence <= Duration::zero() && !config_.elastic;
+  stopping_.keep = reason == StopReason::kFailure && evidence <= Duration::zero() &&
+                   !config_.elastic && std::ranges::none_of(roster_.gang(), [](const Slot& slot) {
+                     return std::ranges::any_of(slot.report.deaths, [](const Failure& death) {
+                       return death.cause == Cause::kBrokenMetric;
+                     });
+                   });
   stopping_.kill_at = now + grace;
   Record().stop_sent = now;
   Record().stop_reason = reason;
@@ -130,7 +135,7 @@ void Coordinator::Conclude(Time now) {
     fates[0].deaths.push_back(std::move(hang));
   }
   Failure root = FindRootCause(std::move(fates), config_.names);
-  if (root.cause == Cause::kHang) root.stderr_tail.clear();
+  if (root.cause == Cause::kHang || root.cause == Cause::kBrokenMetric) root.stderr_tail.clear();
   ApplyFailurePolicy(now, root);
 }
 
@@ -152,6 +157,11 @@ FailureContext Coordinator::ContextOf(const Failure& root) const {
       });
   context.lives_on =
       std::ranges::any_of(roster_.gang(), [](const Slot& slot) { return slot.keeps_ranks(); });
+  const auto rule = static_cast<size_t>(root.rule);
+  if (root.cause == Cause::kBrokenMetric && root.rule >= 0 && rule < metrics_.rules.size()) {
+    context.metric_rule = metrics_.rules[rule];
+  }
+  context.earlier = static_cast<int>(metrics_.earlier);
   return context;
 }
 
@@ -200,11 +210,74 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
     case FailureAction::kReplaceMachine:
       if (root.machine >= 0) roster_[static_cast<size_t>(root.machine)].replace = true;
       break;
+    case FailureAction::kRestartFromEarlier:
+      GoBack(*context.metric_rule, root);
+      break;
     case FailureAction::kRestart:
+    case FailureAction::kReport:
       break;
   }
   setbacks_.WaitFor(now, orders_.restart.asked() != nullptr ? Duration::zero() : decision.backoff);
   FinishRestart();
+}
+
+// ---- metrics that broke a rule ----
+
+void Coordinator::NoteMetric(const Slot& slot, const Report& report) {
+  if (report.noted.empty() || metrics_.noted) return;
+  Failure noted = report.noted.front();
+  noted.machine = static_cast<int>(slot.machine);
+  noted.message = Describe(noted, config_.names);
+  noted.stderr_tail.clear();
+  Log(noted.message);
+  metrics_.noted = std::move(noted);
+  outbox_.Change();
+}
+
+// If the metric breaks again no later than it did before the last restart of this kind, the
+// checkpoint of that restart is bad, too, and an older one is taken.
+void Coordinator::GoBack(const FailureRule& rule, const Failure& root) {
+  EarlierRequest request;
+  request.before = root.step;
+  if (metrics_.bad && metrics_.from && root.step <= *metrics_.bad) {
+    request.before = std::min(request.before, *metrics_.from);
+  }
+  if (rule.skip_steps > 0) {
+    request.skip_last = root.last_step;
+    request.skip_first = std::min(root.step, root.last_step - rule.skip_steps + 1);
+  }
+  metrics_.bad = std::max(metrics_.bad.value_or(0), root.step);
+  metrics_.request = request;
+  // They hold the state that is left behind.
+  for (const Slot& slot : roster_) StopKept(slot);
+}
+
+void Coordinator::OnEarlierPrepared(const Prepared& prepared) {
+  metrics_.earlier = std::max(metrics_.earlier, prepared.earlier);
+  if (!metrics_.request) return;
+  metrics_.request.reset();
+  metrics_.from = StepInName(prepared.resume).value_or(0);
+  std::string line = "generation " + prepared.generation.ToString() + " goes back to " +
+                     (prepared.resume.empty() ? "the beginning" : prepared.resume);
+  if (!prepared.set_aside.empty()) {
+    line += "; " + std::to_string(prepared.set_aside.size()) +
+            " newer checkpoints stay in the folder and are not resumed from again, the newest of "
+            "them " +
+            prepared.set_aside.front();
+  }
+  if (!prepared.skip_steps.empty()) line += "; LOCKSTEP_SKIP_STEPS is " + prepared.skip_steps;
+  Log(line);
+}
+
+void Coordinator::FailWithoutEarlier(Time now, const std::string& why) {
+  setbacks_.NoteDecision(why);
+  Log("the job ends: " + why);
+  Verdict failed;
+  failed.generation = generation_;
+  failed.exit_code = static_cast<uint32_t>(RowOf(Cause::kBrokenMetric).exit_code);
+  failed.failure = setbacks_.last();
+  failed.reason = why;
+  DeliverVerdict(now, std::move(failed));
 }
 
 // ---- restarts on request, and edited code ----

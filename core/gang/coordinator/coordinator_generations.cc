@@ -86,7 +86,7 @@ void Coordinator::TryStart(Time now) {
   folder_.Drop();
   preparation_.slow_at = now + Preparation::kSlowAfter;
   preparation_.slow = false;
-  outbox_.Add(PrepareGeneration{generation_});
+  outbox_.Add(PrepareGeneration{generation_, metrics_.request});
 }
 
 // A file server that stands still is the only thing that can hold this up; the start waits for it
@@ -157,6 +157,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   hangs_.finder.Begin(roster_.members());
   hangs_.step_due = kNever;
   hangs_.hung.reset();
+  metrics_.rules = MetricRules(config_.policy);
+  metrics_.noted.reset();
   for (Slot& slot : roster_) {
     slot.straggles = false;
     slot.fetching.reset();
@@ -183,6 +185,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   start.ports = ports_.found();
   start.members = roster_.members();
   start.code = codes_.wanted();
+  start.rules = metrics_.rules;
+  start.skip_steps = prepared.skip_steps;
   codes_.OnAnnounced();
   ports_.Forget();
   for (const Slot& slot : roster_.gang()) {
@@ -235,6 +239,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
     LearnAlone(now, slot, death);
   }
   if (!Live()) return;
+  NoteMetric(slot, report);
   const auto by_itself = std::ranges::count_if(report.deaths, &Failure::by_itself);
   const auto hangs = std::ranges::count_if(report.deaths, [](const Failure& death) {
     return death.by_itself && death.cause == Cause::kHang;

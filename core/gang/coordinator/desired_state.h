@@ -62,7 +62,10 @@ struct DesiredState {
   std::string job_uid;
   uint32_t epoch = 0;
   int64_t observed_generation = 0;  // of the TrainingJob's spec
+  // Older agents refuse the actions of rules about metrics. So such a rule is empty in `policy`,
+  // where it matches nothing, and stands in `metric_rules` (SplitMetricRules, JoinMetricRules).
   std::optional<FailurePolicy> policy;
+  std::vector<FailureRule> metric_rules = {};
   std::optional<Health> health;
   Counters machine_failures;  // out_of_memory, replacements and replacements_base count
   std::optional<DesiredStop> stop;

@@ -1,6 +1,7 @@
 #include "core/gang/diagnosis/root_cause.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/failure/peer_loss.h"
 #include "core/failure/signals.h"
@@ -26,6 +27,8 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
     return who + " made no progress for " +
            (death.stderr_tail.empty() ? "hangTimeout" : death.stderr_tail);
   }
+  // Likewise what was found.
+  if (death.cause == Cause::kBrokenMetric) return who + ": " + death.stderr_tail;
   if (death.cause == Cause::kCommandNotFound) {
     // Its agent says why in place of last lines.
     return who + " could not be started" +
@@ -62,6 +65,12 @@ bool Before(const Candidate& a, const Candidate& b) {
   const PeerLoss of_b = LossOf(b.death);
   if (of_a != of_b) return of_a < of_b;
   if (NeverAReaction(a) != NeverAReaction(b)) return NeverAReaction(a);
+  // A figure is reported by each rank; the first bad step counts.
+  const bool figures =
+      a.death.cause == Cause::kBrokenMetric && b.death.cause == Cause::kBrokenMetric;
+  if (figures) {
+    return std::pair(a.death.step, a.death.rank) < std::pair(b.death.step, b.death.rank);
+  }
   if (!Close(a, b)) return SurelyBefore(a, b);
   bool a_killed = a.death.signal != 0;
   bool b_killed = b.death.signal != 0;
@@ -72,7 +81,9 @@ bool Before(const Candidate& a, const Candidate& b) {
 // The death that might be thought of as the first in place of `first`.
 const Candidate* Rival(const Candidate& first, const std::vector<Candidate>& candidates) {
   auto rival = std::ranges::find_if(candidates, [&](const Candidate& other) {
-    return &other != &first && LossOf(other.death) != PeerLoss::kExitCode &&
+    const bool same_figure =
+        first.death.cause == Cause::kBrokenMetric && other.death.cause == Cause::kBrokenMetric;
+    return &other != &first && !same_figure && LossOf(other.death) != PeerLoss::kExitCode &&
            !SurelyBefore(first, other);
   });
   return rival == candidates.end() ? nullptr : &*rival;

@@ -226,6 +226,22 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   return Take();
 }
 
+MemberActions Member::OnFigures(Time now, uint32_t rank, int64_t step,
+                                const std::vector<NamedFigure>& figures) {
+  Begin(now);
+  if (!MayHaveLiveRanks(phase())) return Take();
+  for (BrokenRule& broken : metrics_.OnFigures(rank, step, figures)) {
+    broken.failure.at = now;
+    broken.failure.by_itself = !stopping_.signalled;
+    const bool note = broken.action == FailureAction::kReport;
+    std::vector<Failure>& list = note ? report_.noted : report_.deaths;
+    if (list.size() >= (note ? 1 : kMaxDeathsInReport)) continue;
+    list.push_back(std::move(broken.failure));
+    SendReport();
+  }
+  return Take();
+}
+
 MemberActions Member::OnUsage(Time now, const Usage& usage, const RankActivity& activity) {
   Begin(now);
   if (welcomed_) Send(UsageMessage{usage, activity});
@@ -447,6 +463,7 @@ void Member::Handle(Time now, const Start& message) {
   fence_.number = 0;
   progress_.of.clear();
   progress_.last.clear();
+  metrics_.Begin(message.rules);
   heard_.last_answer = now;
   lease_.end = EndOf(message.lease);
   lease_.length = message.lease.length;

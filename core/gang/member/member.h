@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/gang/diagnosis/metric_watch.h"
 #include "core/gang/protocol/messages.h"
 
 namespace lockstep::core {
@@ -190,6 +191,12 @@ class Member {
   // The place that a rank reports when it lost its peers, or waited for them too long.
   MemberActions OnPlace(Time now, Whereabouts whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
+  // The figures of one report or line of a rank, for the rules about metrics. NaN and infinite
+  // values are among them.
+  MemberActions OnFigures(Time now, uint32_t rank, int64_t step,
+                          const std::vector<NamedFigure>& figures);
+  // Whether this generation has such rules.
+  bool watches_metrics() const { return !metrics_.empty(); }
   // Resource usage of its ranks, from time to time.
   MemberActions OnUsage(Time now, const Usage& usage, const RankActivity& activity = {});
   // A process asks to commit; `id` comes back in AnswerCommit.
@@ -396,6 +403,7 @@ class Member {
   AskedCommits commits_;
   Fences fence_;
   RanksProgress progress_;
+  MetricWatch metrics_;
   Draining drain_;
   std::vector<MemberAction> actions_;
 };

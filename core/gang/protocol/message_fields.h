@@ -21,7 +21,8 @@ inline constexpr auto kDeathFields =
     std::tuple(Field{"rank", &Failure::rank}, Field{"cause", &Failure::cause},
                Field{"exitCode", &Failure::exit_code}, Field{"signal", &Failure::signal},
                Field{"at", &Failure::at}, Field{"byItself", &Failure::by_itself},
-               Field{"stderr", &Failure::stderr_tail});
+               Field{"stderr", &Failure::stderr_tail}, Field{"step", &Failure::step},
+               Field{"lastStep", &Failure::last_step}, Field{"rule", &Failure::rule});
 
 template <>
 inline constexpr auto kFields<Whereabouts> =
@@ -42,7 +43,8 @@ inline constexpr auto kFields<Report> = std::tuple(
     Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts},
     Field{"warm", &Report::warm}, Field{"loaded", &Report::loaded},
     Field{"parked", &Report::parked}, Field{"finished", &Report::finished},
-    Field{"decided", &Report::decided}, Field{"down", &Report::down}, Field{"kept", &Report::kept});
+    Field{"decided", &Report::decided}, Field{"down", &Report::down}, Field{"kept", &Report::kept},
+    Field{"noted", &Report::noted});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =
@@ -118,7 +120,8 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
     Field{"counters", &Start::counters}, Field{"lease", &Start::lease},
     Field{"memory", &Start::memory}, Field{"ports", &Start::ports}, Field{"code", &Start::code},
-    Field{"members", &Start::members});
+    Field{"members", &Start::members}, Field{"rules", &Start::rules},
+    Field{"skipSteps", &Start::skip_steps});
 
 template <>
 inline constexpr auto kFields<Stop> = std::tuple(

@@ -135,6 +135,8 @@ struct Report {
   // Ranks whose processes survive: in kStopped those that wait for the next generation, from
   // kStarting on those that came from the previous one.
   std::vector<uint32_t> kept;
+  // The first metric of its ranks that broke a rule whose action is Report; empty: none did.
+  std::vector<Failure> noted = {};
 
   friend bool operator==(const Report&, const Report&) = default;
 };
@@ -391,7 +393,9 @@ struct Start {
   std::vector<MachinePorts> ports;  // by machine; empty if no framework needs them
   // The digest of the code that ranks run; "": that of the image, or the job has no sync.
   std::string code = {};
-  Members members = {};  // its members; empty: all machines
+  Members members = {};                 // its members; empty: all machines
+  std::vector<FailureRule> rules = {};  // about metrics
+  std::string skip_steps = {};          // LOCKSTEP_SKIP_STEPS
 
   // This machine's place among the members: the first rank of place p is p x processes.
   uint32_t PlaceOf(uint32_t machine) const {

@@ -9,14 +9,19 @@
 
 namespace lockstep::core {
 
-std::string ChooseResume(const std::vector<GenerationFile>& files,
-                         const std::vector<CheckpointEntry>& checkpoints, Generation self) {
+const GenerationFile* FileBefore(const std::vector<GenerationFile>& files, Generation self) {
   const GenerationFile* before = nullptr;
   for (const GenerationFile& file : files) {
     if (file.generation < self && (!before || file.generation > before->generation)) {
       before = &file;
     }
   }
+  return before;
+}
+
+std::string ChooseResume(const std::vector<GenerationFile>& files,
+                         const std::vector<CheckpointEntry>& checkpoints, Generation self) {
+  const GenerationFile* before = FileBefore(files, self);
   if (!before) return "";
   const CheckpointEntry* newest = nullptr;
   for (const CheckpointEntry& checkpoint : checkpoints) {
@@ -26,6 +31,77 @@ std::string ChooseResume(const std::vector<GenerationFile>& files,
     }
   }
   return newest ? newest->path : before->resumes;
+}
+
+namespace {
+
+std::optional<int64_t> NumberBehind(const std::string& name, std::string_view word) {
+  for (size_t at = name.rfind(word); at != std::string::npos;
+       at = at == 0 ? std::string::npos : name.rfind(word, at - 1)) {
+    size_t from = at + word.size();
+    while (from < name.size() && (name[from] == '-' || name[from] == '_' || name[from] == '=')) {
+      ++from;
+    }
+    size_t to = from;
+    while (to < name.size() && name[to] >= '0' && name[to] <= '9') ++to;
+    if (to > from) return ParseNumber<int64_t>(std::string_view(name).substr(from, to - from));
+  }
+  return std::nullopt;
+}
+
+const GenerationFile* FileOf(const std::vector<GenerationFile>& files, Generation generation) {
+  const auto file = std::ranges::find(files, generation, &GenerationFile::generation);
+  return file == files.end() ? nullptr : &*file;
+}
+
+}  // namespace
+
+std::optional<int64_t> StepInName(std::string_view name) {
+  const std::string letters = ToLower(name.substr(name.rfind('/') + 1));
+  for (const char* word : {"step", "checkpoint", "iter"}) {
+    if (const auto step = NumberBehind(letters, word)) return step;
+  }
+  return std::nullopt;
+}
+
+EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
+                                const std::vector<CheckpointEntry>& checkpoints, Generation self,
+                                int64_t before) {
+  const auto will_do = [before](const std::string& path) {
+    const std::optional<int64_t> step = StepInName(path);
+    return step && *step < before;
+  };
+  EarlierCheckpoint chosen;
+  const GenerationFile* at = FileBefore(files, self);
+  bool removed = false;
+  std::optional<uint32_t> last;  // number of the commit from which the line goes back
+  while (at != nullptr) {
+    std::map<uint32_t, std::string> commits;
+    for (const CheckpointEntry& each : checkpoints) {
+      const bool counts = each.generation == at->generation && (!last || each.number <= *last);
+      if (counts) commits[each.number] = each.path;
+    }
+    const uint32_t newest = last.value_or(commits.empty() ? 0 : commits.rbegin()->first);
+    removed = removed || commits.size() < newest;
+    for (const auto& [number, path] : commits | std::views::reverse) {
+      if (will_do(path)) {
+        chosen.path = path;
+        return chosen;
+      }
+      chosen.set_aside.push_back(path);
+    }
+    const CheckpointId id = CheckpointIdOf(at->resumes);
+    const GenerationFile* older = FileOf(files, id.generation);
+    if (at->resumes.empty() || older == nullptr || !(older->generation < at->generation)) break;
+    at = older;
+    last = id.number;
+  }
+  // What the job began from: nothing, or a checkpoint of another job.
+  const std::string first = at == nullptr ? "" : at->resumes;
+  const bool theirs_will_do = first.empty() || !StepInName(first) || will_do(first);
+  chosen.missing = removed || !theirs_will_do;
+  if (!chosen.missing) chosen.path = first;
+  return chosen;
 }
 
 CheckpointId CheckpointIdOf(std::string_view path) {

@@ -6,6 +6,7 @@
 #define LOCKSTEP_CORE_GANG_PROTOCOL_RESUME_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,7 +19,9 @@ namespace lockstep::core {
 // `generations/<generation>` on the checkpoint volume.
 struct GenerationFile {
   Generation generation;
-  std::string resumes;  // the checkpoint it names; "" none
+  std::string resumes;     // the checkpoint it names; "" none
+  std::string skips = {};  // steps whose data is left out from here on, as in LOCKSTEP_SKIP_STEPS
+  uint32_t earlier = 0;    // generations up to this one that went on from an earlier checkpoint
 };
 
 // A complete checkpoint, renamed into place.
@@ -28,11 +31,37 @@ struct CheckpointEntry {
   std::string path;
 };
 
+// The highest of `files` below `self`; null: none.
+const GenerationFile* FileBefore(const std::vector<GenerationFile>& files, Generation self);
+
 // The checkpoint that `self` resumes from; "": none. It is the newest checkpoint of the highest
 // generation file below `self`, else the checkpoint that this file names. A checkpoint that an
 // older generation completes later is never read.
 std::string ChooseResume(const std::vector<GenerationFile>& files,
                          const std::vector<CheckpointEntry>& checkpoints, Generation self);
+
+// What a generation must leave behind: a metric was bad from a step on.
+struct EarlierRequest {
+  int64_t before = 0;  // only a checkpoint of an earlier step will do
+  // The data of the steps from the first to the last is left out. last below first: none.
+  int64_t skip_first = 0;
+  int64_t skip_last = -1;
+};
+struct EarlierCheckpoint {
+  std::string path;                    // "": the beginning
+  bool missing = false;                // no checkpoint will do, and older ones were removed
+  std::vector<std::string> set_aside;  // newer ones in the line, which stay but are not read again
+};
+// The newest checkpoint in the line of `self` whose name has a step before `before`. The line is
+// that of ChooseResume, and then what each generation resumed from. A checkpoint without a step in
+// its name is passed over. The beginning is taken only if no checkpoint of the line is missing.
+EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
+                                const std::vector<CheckpointEntry>& checkpoints, Generation self,
+                                int64_t before);
+
+// The step in a checkpoint's name or path: the number behind the last "step", or else behind
+// "checkpoint" or "iter", as in step-1200, global_step1200 and checkpoint-1200.
+std::optional<int64_t> StepInName(std::string_view name);
 
 // The commit in a checkpoint's path of any job, as in ".../2-4/000009.step-1100"; none for any
 // other path.

@@ -163,6 +163,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born, bool by
   status.last_failure = coordinator.last_failure();
   status.straggler = coordinator.straggler();
   status.hang = coordinator.hang();
+  status.noted_metric = coordinator.noted_metric();
   status.preflight = coordinator.preflight();
   status.verdict = coordinator.verdict();
   if (status.verdict) status.verdict->ended.clear();  // `history` has them

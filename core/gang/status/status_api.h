@@ -80,6 +80,7 @@ struct GangStatus {
   Failure last_failure;
   std::optional<Straggler> straggler;
   std::optional<SuspectedHang> hang;
+  std::optional<Failure> noted_metric = {};  // broke a rule whose action is Report
   std::optional<PreflightStatus> preflight;  // absent where there is none
   uint32_t parked = 0;                       // parked interpreters of all machines
   // why they are fewer than the ranks, from the first machine with a reason

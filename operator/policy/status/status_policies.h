@@ -19,6 +19,8 @@ std::string BindingOf(const ReconcileContext& context, const Machine& machine);
 std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
 // stall.cc: condition HangSuspected.
 void ObserveStall(ReconcileContext& context);
+// metrics.cc: condition MetricBroken.
+void ObserveMetrics(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds the straggler. If
 // failurePolicy.stragglers is Replace, it asks for the machine's replacement at the next
 // checkpoint, as for a rule.

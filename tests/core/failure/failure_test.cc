@@ -86,6 +86,48 @@ TEST(DecideFailure, TakesTheFirstRuleThatMatches) {
   EXPECT_NE(decision.reason.find("rule 0"), std::string::npos) << decision.reason;
 }
 
+TEST(DecideFailure, AsksARuleAboutAMetricAboutNoDeath) {
+  FailurePolicy policy;
+  FailureRule rule = Rule({2}, FailureAction::kFail);
+  rule.metric = "loss";
+  policy.rules = {rule};
+  EXPECT_EQ(DecideFailure(policy, After(Exit(1))).action, FailureAction::kRestart);
+}
+
+TEST(DecideFailure, ARuleAboutAMetricReportsUnlessItSaysMore) {
+  FailureRule rule;
+  EXPECT_EQ(ActionOf(rule), FailureAction::kRestart);
+  rule.metric = "loss";
+  EXPECT_EQ(ActionOf(rule), FailureAction::kReport);
+}
+
+TEST(MetricRules, AreTakenOutOfAPolicyAndPutBackInTheirPlaces) {
+  FailurePolicy policy;
+  FailureRule metric;
+  metric.metric = "loss";
+  metric.above = 10;
+  metric.action = FailureAction::kRestartFromEarlier;
+  policy.rules = {metric, Rule({2}, FailureAction::kFail), metric};
+  policy.rules[2].above = 20;
+  FailurePolicy split = policy;
+  const std::vector<FailureRule> rules = SplitMetricRules(&split);
+  ASSERT_EQ(split.rules.size(), 3U);
+  EXPECT_TRUE(split.rules[0].metric.empty());
+  EXPECT_EQ(split.rules[0].action, FailureAction::kRestart) << "which an older agent knows";
+  EXPECT_EQ(DecideFailure(split, After(Exit(1))).action, FailureAction::kRestart);
+  EXPECT_EQ(DecideFailure(split, After(Exit(2))).action, FailureAction::kFail);
+  JoinMetricRules(&split, rules);
+  EXPECT_EQ(split, policy);
+}
+
+TEST(FactorOf, IsANumberAboveOneBeforeAnX) {
+  EXPECT_EQ(FactorOf("3x"), 3);
+  EXPECT_EQ(FactorOf("1.5x"), 1.5);
+  for (const char* text : {"", "3", "x", "1x", "0.5x", "-3x", "3 x", "3xx"}) {
+    EXPECT_EQ(FactorOf(text), std::nullopt) << text;
+  }
+}
+
 TEST(DecideFailure, MatchesARuleOnlyWhenAllItsListsDo) {
   FailurePolicy policy;
   FailureRule rule = Rule({9}, FailureAction::kFail);

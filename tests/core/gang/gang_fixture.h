@@ -232,12 +232,17 @@ class GangFixture : public ::testing::Test {
         }
       } else if (auto* prepare = std::get_if<PrepareGeneration>(&action)) {
         prepared_.push_back(prepare->generation);
+        earlier_.push_back(prepare->earlier);
         if (prepare_hangs_) continue;
         Prepared done{prepare->generation, "127.0.0.1", 29500, prepare_resume_, prepare_error_};
         if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
         done.later = prepare_later_;
         if (prepare_resume_.starts_with("/ckpt/")) done.commit = CheckpointIdOf(prepare_resume_);
         done.hopeless = prepare_hopeless_;
+        done.none_earlier = prepare->earlier && none_earlier_;
+        if (done.none_earlier) done.error = "no checkpoint is left";
+        done.earlier = prepared_earlier_ += prepare->earlier ? 1 : 0;
+        if (prepare->earlier) done.skip_steps = "7-7";
         Do(coordinator_->OnPrepared(now_, done));
       } else if (auto* ports = std::get_if<FindPorts>(&action)) {
         found_ports_.push_back(*ports);
@@ -319,6 +324,9 @@ class GangFixture : public ::testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Machine> machines_;
   std::vector<Generation> prepared_;
+  std::vector<std::optional<EarlierRequest>> earlier_;  // of prepared_
+  bool none_earlier_ = false;                           // there is no such checkpoint
+  uint32_t prepared_earlier_ = 0;
   bool memory_ = false;
   bool object_store_ = false;
   std::optional<PreflightLimits> preflight_;

@@ -286,6 +286,7 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   status.ledger->sums = status.ledger->open->sums = {};
   status.queue->flavors.clear();
   status.last_failure->failure.exit_code = 1;
+  status.last_failure->failure.step = 7;
   std::set<std::string> written;
   Paths(ToNode(status), "status", written);
   EXPECT_EQ(written, kept);

@@ -151,6 +151,9 @@ def _place():
 
 
 def _failure_policy():
+    about_end = "!has(self.metric) || self.metric == ''"
+    about_metric = "has(self.metric) && self.metric != ''"
+    back = "has(self.action) && self.action == 'RestartFromEarlier'"
     matcher = struct("", {
         "exitCodes": listing("Exit codes. The process must have ended with one of them.",
                              integer("")),
@@ -160,14 +163,50 @@ def _failure_policy():
                        # A bad expression fails the evaluation, so a policy cannot report it.
                        {**rule("'x'.matches(self) in [true, false]", "is not a regular expression "
                                "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True}),
-        "action": choice("What follows a failure that matches."),
-    }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
+        "metric": text("A figure that ranks report or print, such as loss. The rule is about its "
+                       "values and not about the end of a process."),
+        "is": choice("Bad values of the metric. NotFinite: NaN and infinity."),
+        "above": number("Bad values of the metric: those above this one, and those that are not "
+                        "finite."),
+        "risesBy": text("Bad values of the metric: those above so many times its lowest value of "
+                        "the last `within` steps, as in 3x, and those that are not finite.",
+                        rule(f"self == '' || ({matches('[0-9]{1,6}([.][0-9]{1,6})?x')} && "
+                             "double(self.replace('x', '')) > 1.0)",
+                             "must be a factor above 1, as in 3x")),
+        "within": integer("Steps in which `risesBy` looks for the lowest value."),
+        "for": integer("The rule matches if each value is bad over so many steps."),
+        "skipSteps": integer("With RestartFromEarlier: the ranks leave out the data of the bad "
+                             "steps, and of so many steps in all, up to the last bad one "
+                             "(LOCKSTEP_SKIP_STEPS). 0: they leave out none."),
+        "atMost": integer("With RestartFromEarlier: restarts of this kind before the job fails."),
+        "action": choice("What follows a failure that matches. Default: Restart, and Report in a "
+                         "rule with `metric`."),
+    }, rule(f"{about_metric} || (has(self.exitCodes) && self.exitCodes.size() > 0) || "
             "(has(self.signals) && self.signals.size() > 0) || "
             "(has(self.stderr) && self.stderr != '')",
             "matches nothing; write exitCodes, signals or stderr"),
         rule("!(has(self.exitCodes) && self.exitCodes.size() > 0 && "
              "has(self.signals) && self.signals.size() > 0)",
-             "matches nothing: no process ends with an exit code and by a signal; write two rules"))
+             "matches nothing: no process ends with an exit code and by a signal; write two rules"),
+        rule(f"{about_end} || (!(has(self.exitCodes) && self.exitCodes.size() > 0) && "
+             "!(has(self.signals) && self.signals.size() > 0) && "
+             "!(has(self.stderr) && self.stderr != ''))",
+             "a rule about a metric has no exitCodes, signals or stderr; write two rules"),
+        rule(f"{about_end} || (has(self.is) ? 1 : 0) + (has(self.above) ? 1 : 0) + "
+             "(has(self.risesBy) && self.risesBy != '' ? 1 : 0) == 1",
+             "needs one of is: NotFinite, above and risesBy beside metric"),
+        rule(f"{about_metric} || (!has(self.is) && !has(self.above) && "
+             "!(has(self.risesBy) && self.risesBy != '') && self.within == 100 && "
+             "self.__for__ == 1 && self.skipSteps == 0 && self.atMost == 3)",
+             "is, above, risesBy, within, for, skipSteps and atMost need metric"),
+        rule(f"{about_end} || !has(self.action) || "
+             "self.action in ['RestartFromEarlier', 'Fail', 'Report']",
+             "must be RestartFromEarlier, Fail or Report in a rule about a metric", ".action"),
+        rule(f"{about_metric} || !has(self.action) || "
+             "self.action in ['Restart', 'Fail', 'ReplaceMachine']",
+             "must be Restart, Fail or ReplaceMachine in a rule without metric", ".action"),
+        rule(f"{about_end} || self.skipSteps == 0 || ({back})",
+             "needs action: RestartFromEarlier", ".skipSteps"))
     return struct("How Lockstep handles failures.", {
         "maxRestarts": integer("Restarts after failures of the application: of the whole gang, "
                                "or of a rank alone. 0: the first failure ends the job."),
@@ -436,6 +475,16 @@ def _role_rules():
         rule("self.progress.from != 'Never' || duration(self.health.hangTimeout) == duration('0s')",
              "needs progress, and spec.progress.from is Never; write Auto, Reports or Output there",
              ".health.hangTimeout"),
+        rule("self.progress.from != 'Never' || !has(self.failurePolicy.rules) || "
+             "self.failurePolicy.rules.all(r, !has(r.metric) || r.metric == '')",
+             "a rule about a metric needs progress, and spec.progress.from is Never",
+             ".failurePolicy.rules"),
+        rule("!has(self.failurePolicy.rules) || self.failurePolicy.rules.all(r, "
+             "!has(r.action) || r.action != 'RestartFromEarlier') || "
+             "(has(self.checkpoint.path) && self.checkpoint.path != '' && "
+             "!has(self.checkpoint.memory.size))",
+             "RestartFromEarlier needs spec.checkpoint.path without spec.checkpoint.memory",
+             ".failurePolicy.rules"),
         rule("self.progress.from != 'Never' || self.health.hangAction != 'Restart'",
              "Restart needs progress, and spec.progress.from is Never; write Auto, Reports or "
              "Output there", ".health.hangAction"),

@@ -25,8 +25,8 @@ def _attempts(description):
 
 def _conditions():
     return listing("Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, "
-                   "PreflightPassed, HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, "
-                   "Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
+                   "PreflightPassed, MetricBroken, HangSuspected, Straggler, OnSickNode, "
+                   "RanksNeverMet, Shrunk, Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether the condition holds."),
                        "reason": _words("The reason in one word.", 1024),
@@ -50,6 +50,7 @@ def _failure():
         "cause": _words("What happened, in one word: ProcessExit, MachineLost, Hang, ..."),
         "message": _words("What happened, in a sentence.", 4096),
         "stderr": _words("The process's last lines of stderr.", 4096),
+        "step": integer("With cause BrokenMetric: the first step whose value broke the rule.", 0, None),
     })
 
 

@@ -8,6 +8,14 @@
 #include "worker/agent/processes/connections.h"
 
 namespace lockstep::agent {
+namespace {
+
+constexpr const char* kNoneEarlier =
+    "no committed checkpoint from before the first bad step is left: of those with a step in "
+    "their name, as in step-1200, all are newer; keep more checkpoints, or restart the job from "
+    "one of your own by checkpoint.resume";
+
+}  // namespace
 
 using core::ConnectionId;
 
@@ -97,9 +105,7 @@ struct CoordinatorHost::ActionVisitor {
     const auto it = host.members_.find(close.connection);
     if (it != host.members_.end()) it->second->Close(close.reason);
   }
-  void operator()(const core::PrepareGeneration& prepare) const {
-    host.Prepare(prepare.generation);
-  }
+  void operator()(const core::PrepareGeneration& prepare) const { host.Prepare(prepare); }
   void operator()(const core::FindPorts& ports) const { host.FindPorts(ports); }
   void operator()(const core::FinishPersisting& finish) const { host.FinishPersisting(finish); }
   void operator()(const core::ExitCoordinator& exit) const { host.owner_->OnCoordinatorExit(exit); }
@@ -122,9 +128,9 @@ void CoordinatorHost::FinishPersisting(const core::FinishPersisting& finish) {
       }));
 }
 
-void CoordinatorHost::Prepare(core::Generation generation) {
+void CoordinatorHost::Prepare(const core::PrepareGeneration& prepare) {
   core::Prepared prepared;
-  prepared.generation = generation;
+  prepared.generation = prepare.generation;
   prepared.master_address = master_address_;
   Result<uint32_t> port = FindFreePort(port_seed_);
   if (port.ok()) port_seed_ = *port + 1;
@@ -139,13 +145,18 @@ void CoordinatorHost::Prepare(core::Generation generation) {
         lifetime_.Guard([this, prepared = std::move(prepared)] { FinishPreparing(prepared); }));
     return;
   }
-  files_->Run([storage = *storage_, generation] { return storage.begin(generation); },
+  files_->Run([storage = *storage_, prepare] { return storage.begin(prepare); },
               lifetime_.Guard([this, prepared](Result<GenerationLine::Begun> begun) mutable {
                 if (begun.ok()) {
                   prepared.resume = begun->resumes;
                   prepared.taken = begun->taken;
                   prepared.later = begun->later;
                   prepared.commit = begun->commit;
+                  prepared.skip_steps = begun->skips;
+                  prepared.earlier = begun->earlier;
+                  prepared.none_earlier = begun->none_earlier;
+                  prepared.set_aside = begun->set_aside;
+                  if (begun->none_earlier) prepared.error = kNoneEarlier;
                 } else {
                   prepared.error = begun.error().message;
                   prepared.hopeless = begun.error().kind == ErrorKind::kInvalid;

@@ -46,7 +46,7 @@ class CoordinatorHost : public GangPort {
 
   // Where commits outlive the machines. `begin` and `finish` block, on the FileWorker.
   struct Storage {
-    std::function<Result<GenerationLine::Begun>(core::Generation)> begin;
+    std::function<Result<GenerationLine::Begun>(const core::PrepareGeneration&)> begin;
     // Makes a commit of a checkpoint whose parts all machines have written.
     std::function<Status(const core::FinishPersisting&)> finish;
     // On the loop's thread, after a commit. May be empty.
@@ -88,7 +88,7 @@ class CoordinatorHost : public GangPort {
   struct ActionVisitor;
 
   void CarryOut(core::CoordinatorActions actions);
-  void Prepare(core::Generation generation);
+  void Prepare(const core::PrepareGeneration& prepare);
   void FindPorts(const core::FindPorts& wanted);
   void FinishPersisting(const core::FinishPersisting& finish);
   void FinishPreparing(const core::Prepared& prepared);

@@ -75,10 +75,17 @@ void OutputWatch::Scan(uint32_t number, Rank& rank, const std::vector<std::strin
       break;
     }
     const Duration before = cpu_();
-    for (size_t i = at; i < end; ++i) rank.scanner.Scan(lines[i]);
+    for (size_t i = at; i < end; ++i) {
+      rank.scanner.Scan(lines[i]);
+      Tell(number, rank);
+    }
     saved_ -= cpu_() - before;
     scanned_ += end - at;
   }
+}
+
+// After each line, because a rule about a metric asks for each value.
+void OutputWatch::Tell(uint32_t number, Rank& rank) const {
   const std::optional<core::OutputProgress>& progress = rank.scanner.progress();
   if (!progress || progress->step <= 0 || (rank.told && *rank.told == *progress)) return;
   rank.told = progress;

@@ -61,6 +61,7 @@ class OutputWatch : public prometheus::Collectable {
   };
 
   void Scan(uint32_t number, Rank& rank, const std::vector<std::string>& lines, Time now);
+  void Tell(uint32_t number, Rank& rank) const;
   void Tick();
   void SetTimer();
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/text/json.h"
@@ -27,6 +28,17 @@ bool IsComponent(const std::string& name) {
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
 }
 
+// JSON has no such numbers, so programs send them as texts.
+std::optional<double> NotFinite(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const std::string& text = value.get_ref<const std::string&>();
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "Infinity") return infinity;
+  if (text == "-Infinity") return -infinity;
+  return std::nullopt;
+}
+
 ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t total_steps) {
   ProgressReport report;
   report.rank = rank;
@@ -34,6 +46,10 @@ ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t
   report.total_steps = total_steps;
   report.loss = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [name, value] : json.items()) {
+    if (const auto broken = NotFinite(value); broken && report.broken.size() < kMaxMetrics) {
+      if (name.size() <= 64) report.broken[name] = *broken;
+      continue;
+    }
     if (!value.is_number()) continue;
     double number = value.get<double>();
     if (!std::isfinite(number)) continue;

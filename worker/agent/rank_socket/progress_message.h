@@ -40,6 +40,8 @@ struct ProgressReport {
   double loss = 0;                        // NaN: not said
   double tokens = 0;                      // processed by this process in this step
   std::map<std::string, double> metrics;  // all other finite numbers, by name
+  // Figures that are not finite, the loss among them: the texts "NaN", "Infinity", "-Infinity".
+  std::map<std::string, double> broken = {};
 };
 
 struct CommitQuestion {

@@ -136,6 +136,7 @@ core::ProcessIdentity RankEnvironment::Identity(const core::Start& start, int lo
     id.checkpoint_dir = volume.CheckpointDir(start.generation);
   }
   id.resume_dir = start.resume;
+  id.skip_steps = start.skip_steps;
   id.local_dir = config_->run_dir + "/local";
   id.cache_dir = cache_dir_;
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +

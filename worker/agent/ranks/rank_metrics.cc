@@ -73,6 +73,26 @@ Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
 
 }  // namespace
 
+std::vector<core::NamedFigure> FiguresIn(const ProgressReport& report) {
+  std::vector<core::NamedFigure> figures;
+  if (!std::isnan(report.loss)) figures.push_back({"loss", report.loss});
+  for (const auto& [name, value] : report.metrics) figures.push_back({name, value});
+  for (const auto& [name, value] : report.broken) figures.push_back({name, value});
+  return figures;
+}
+
+std::vector<core::NamedFigure> FiguresIn(const core::LineFigures& figures) {
+  std::vector<core::NamedFigure> named;
+  const auto add = [&named](const char* name, const std::optional<double>& value) {
+    if (value) named.push_back({name, *value});
+  };
+  add("loss", figures.loss);
+  add("accuracy", figures.accuracy);
+  add("gradient_norm", figures.gradient_norm);
+  add("learning_rate", figures.learning_rate);
+  return named;
+}
+
 RankMetrics::RankMetrics(Views views, std::function<Time()> now, MachineStatsReader stats)
     : views_(std::move(views)),
       now_(std::move(now)),

@@ -23,6 +23,11 @@
 
 namespace lockstep::agent {
 
+// The figures of one report, or of a line of output, for the rules about metrics: also those that
+// are not finite.
+std::vector<core::NamedFigure> FiguresIn(const ProgressReport& report);
+std::vector<core::NamedFigure> FiguresIn(const core::LineFigures& figures);
+
 class RankMetrics : public prometheus::Collectable {
  public:
   static constexpr size_t kMaxReportedNames = 64;

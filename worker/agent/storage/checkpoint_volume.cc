@@ -67,7 +67,14 @@ std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation gener
   Json json = ParseJson(text.ok() ? *text : "");
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
-  return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
+  OneFile file{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
+  const auto skips = json.find("skips");
+  if (skips != json.end() && skips->is_string()) file.file.skips = skips->get<std::string>();
+  const auto earlier = json.find("earlier");
+  if (earlier != json.end() && earlier->is_number_unsigned()) {
+    file.file.earlier = earlier->get<uint32_t>();
+  }
+  return file;
 }
 
 Status SyncFolder(const fs::path& folder) {
@@ -153,6 +160,8 @@ Status CheckpointVolume::Create(const Record& record) const {
   Json json = {{"generation", record.generation.ToString()},
                {"jobUID", record.job_uid},
                {"resumes", record.resumes}};
+  if (!record.skips.empty()) json["skips"] = record.skips;
+  if (record.earlier > 0) json["earlier"] = record.earlier;
   return CreateExclusively(PathOfRecord(record.generation), DumpJson(json) + "\n");
 }
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/terms/skipped_steps.h"
+
 namespace lockstep::agent {
 
 namespace {
@@ -24,7 +26,8 @@ uint32_t HighestOf(const std::vector<Generation>& generations, uint32_t attempt)
 
 }  // namespace
 
-Result<GenerationLine::Begun> GenerationLine::BeginGeneration(Generation generation) const {
+Result<GenerationLine::Begun> GenerationLine::BeginGeneration(
+    Generation generation, const std::optional<core::EarlierRequest>& earlier) const {
   Result<Generations> found = ReadGenerations();
   if (!found.ok()) return found.error();
   if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
@@ -52,7 +55,13 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(Generation generat
   if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
   Status made = MakeFolder(generation);
   if (!made.ok()) return made.error();
-  std::string resumes;
+  Begun next;
+  const GenerationFile* before = core::FileBefore(found->own, generation);
+  if (before != nullptr) {
+    next.skips = before->skips;
+    next.earlier = before->earlier;
+  }
+  std::string& resumes = next.resumes;
   const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
     return file.generation.attempt >= first_attempt_;
   });
@@ -67,17 +76,29 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(Generation generat
       if (!entries.ok()) return entries.error();
       checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
     }
-    resumes = core::ChooseResume(found->own, checkpoints, generation);
+    if (earlier) {
+      core::EarlierCheckpoint chosen =
+          core::ChooseEarlier(found->own, checkpoints, generation, earlier->before);
+      if (chosen.missing) return Begun{.resumes = "", .none_earlier = true};
+      resumes = std::move(chosen.path);
+      next.set_aside = std::move(chosen.set_aside);
+      const int64_t done = core::StepInName(resumes).value_or(0);
+      next.skips =
+          core::AddSkipped(next.skips, std::max(earlier->skip_first, done + 1), earlier->skip_last);
+      ++next.earlier;
+    } else {
+      resumes = core::ChooseResume(found->own, checkpoints, generation);
+    }
   }
-  Status created = Create({generation, job_uid_, resumes});
+  Status created = Create({generation, job_uid_, resumes, next.skips, next.earlier});
   if (!created.ok()) return created.error();
-  core::CheckpointId commit = core::CheckpointIdOf(resumes);
+  const core::CheckpointId commit = core::CheckpointIdOf(resumes);
   const bool ours = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
     return file.generation == commit.generation &&
            fs::path(resumes).parent_path() == PathOfCommits(commit.generation);
   });
-  if (!ours) commit = {};
-  return Begun{.resumes = std::move(resumes), .commit = commit};
+  if (ours) next.commit = commit;
+  return next;
 }
 
 }  // namespace lockstep::agent

@@ -6,6 +6,7 @@
 #define LOCKSTEP_WORKER_AGENT_STORAGE_GENERATION_LINE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +27,20 @@ class GenerationLine {
     // or a later one.
     uint32_t later = 0;
     core::CheckpointId commit = {};  // that `resumes` is; none for what this job did not commit
+    std::string skips = {};          // as in core::GenerationFile, and what follows
+    uint32_t earlier = 0;
+    // An earlier checkpoint was asked for. Nothing was begun, because there is none; or these
+    // newer ones are left behind.
+    bool none_earlier = false;
+    std::vector<std::string> set_aside = {};
   };
   // Creates the generation's record and folder. Conflict if the record exists: its number was taken
   // by another coordinator. Invalid if there are other jobs' generations alone and `resume` is
   // Auto, which may mean them.
-  Result<Begun> BeginGeneration(core::Generation generation) const;
+  // `earlier`: it resumes from an earlier checkpoint than the newest of the line.
+  Result<Begun> BeginGeneration(
+      core::Generation generation,
+      const std::optional<core::EarlierRequest>& earlier = std::nullopt) const;
 
   const std::string& job_uid() const { return job_uid_; }
 
@@ -55,6 +65,8 @@ class GenerationLine {
     core::Generation generation;
     std::string job_uid;
     std::string resumes;
+    std::string skips = {};  // as in core::GenerationFile
+    uint32_t earlier = 0;
   };
   struct Generations {
     std::vector<core::GenerationFile> own;

@@ -378,10 +378,41 @@ class FailureRule(Record):
     """An RE2 expression that must match in the process's last lines of stderr, as many as fit into
     1 KiB."""
 
-    action: Optional[Literal["Restart", "Fail", "ReplaceMachine"]] = field(
+    metric: Optional[str] = field(default=None, metadata=of("metric"))
+    """A figure that ranks report or print, such as loss. The rule is about its values and not about
+    the end of a process."""
+
+    is_: Optional[Literal["NotFinite"]] = field(default=None, metadata=of("is"))
+    """Bad values of the metric. NotFinite: NaN and infinity."""
+
+    above: Optional[float] = field(default=None, metadata=of("above"))
+    """Bad values of the metric: those above this one, and those that are not finite."""
+
+    rises_by: Optional[str] = field(default=None, metadata=of("risesBy"))
+    """Bad values of the metric: those above so many times its lowest value of the last `within`
+    steps, as in 3x, and those that are not finite."""
+
+    within: Optional[int] = field(default=None, metadata=of("within", minimum=1, maximum=1000000))
+    """Steps in which `risesBy` looks for the lowest value. Default: 100."""
+
+    for_: Optional[int] = field(default=None, metadata=of("for", minimum=1, maximum=1000000))
+    """The rule matches if each value is bad over so many steps. Default: 1."""
+
+    skip_steps: Optional[int] = field(
+        default=None, metadata=of("skipSteps", minimum=0, maximum=1000000)
+    )
+    """With RestartFromEarlier: the ranks leave out the data of the bad steps, and of so many steps
+    in all, up to the last bad one (LOCKSTEP_SKIP_STEPS). 0: they leave out none. Default: 0."""
+
+    at_most: Optional[int] = field(default=None, metadata=of("atMost", minimum=1, maximum=1000))
+    """With RestartFromEarlier: restarts of this kind before the job fails. Default: 3."""
+
+    action: Optional[Literal[
+        "Restart", "Fail", "ReplaceMachine", "RestartFromEarlier", "Report"
+    ]] = field(
         default=None, metadata=of("action")
     )
-    """What follows a failure that matches. Default: Restart."""
+    """What follows a failure that matches. Default: Restart, and Report in a rule with `metric`."""
 
 
 @dataclass(repr=False)

@@ -44,8 +44,8 @@ __all__ = [
 @dataclass(repr=False)
 class Condition(Record):
     """Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, PreflightPassed,
-    HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete, Failed and
-    NameConflict, as far as they apply."""
+    MetricBroken, HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete,
+    Failed and NameConflict, as far as they apply."""
 
     _checked: ClassVar[bool] = False
 
@@ -278,6 +278,9 @@ class LastFailure(Record):
 
     stderr: Optional[str] = field(default=None, metadata=of("stderr"))
     """The process's last lines of stderr."""
+
+    step: Optional[int] = field(default=None, metadata=of("step"))
+    """With cause BrokenMetric: the first step whose value broke the rule."""
 
 
 @dataclass(repr=False)
@@ -692,8 +695,8 @@ class Status(Record):
 
     conditions: Optional[List[Condition]] = field(default=None, metadata=of("conditions"))
     """Ready, Reconciling, Stalled, PodsReady, Running, Admitted, TopologyAligned, PreflightPassed,
-    HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete, Failed and
-    NameConflict, as far as they apply."""
+    MetricBroken, HangSuspected, Straggler, OnSickNode, RanksNeverMet, Shrunk, Suspended, Complete,
+    Failed and NameConflict, as far as they apply."""
 
     epoch: Optional[int] = field(default=None, metadata=of("epoch"))
     """Raised before pods are made. The attempt of a pod is the epoch in which it was made."""

@@ -87,6 +87,16 @@ UniqueFd ConnectToAgent(const std::string& path, int flags) {
   return {};
 }
 
+namespace {
+
+// JSON has no such numbers.
+const char* TextOfNotFinite(double value) {
+  if (std::isnan(value)) return "NaN";
+  return value > 0 ? "Infinity" : "-Infinity";
+}
+
+}  // namespace
+
 void TellPlace(const std::string& path, int rank, const std::string& generation,
                const std::string& place) {
   if (path.empty() || generation.empty()) return;
@@ -115,7 +125,11 @@ void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& v
   if (!Connected()) return;
   Json message{{"rank", rank_}};
   for (const auto& [name, value] : values) {
-    if (!std::isfinite(value)) continue;
+    if (!std::isfinite(value)) {
+      // Not known, but for the loss, which rules about metrics ask for.
+      if (name == "loss") message["loss"] = TextOfNotFinite(value);
+      continue;
+    }
     const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
     if (whole) {
       message[std::string(name)] = static_cast<int64_t>(value);

@@ -29,6 +29,7 @@ Environment ReadEnvironment() {
           Variable("LOCKSTEP_SOCKET"),
           Variable("LOCKSTEP_CHECKPOINT_DIR"),
           Variable("LOCKSTEP_RESUME_DIR"),
+          Variable("LOCKSTEP_SKIP_STEPS"),
           MemoryDir(),
           ParseNumber<int>(Variable("RANK")).value_or(0)};
 }

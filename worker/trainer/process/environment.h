@@ -13,6 +13,7 @@ struct Environment {
   std::string socket;          // LOCKSTEP_SOCKET
   std::string checkpoint_dir;  // of this generation
   std::string resume_dir;      // the checkpoint to go on from
+  std::string skip_steps;      // steps whose data is left out: LOCKSTEP_SKIP_STEPS
   std::string memory_dir;      // for checkpoints in memory; empty: the job keeps none
   int rank = 0;
 };

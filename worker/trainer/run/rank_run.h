@@ -96,6 +96,8 @@ class RankRun {
   // ---- steps (rank_run_steps.cc) ----
   Result<int> Steps();
   // What follows a step.
+  Status LeaveOutStep();
+  // What follows a step.
   Status Settle();
   // Of the step that this run goes on from.
   Status CatchUpOnValidation();

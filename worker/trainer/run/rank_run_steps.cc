@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "core/terms/skipped_steps.h"
 #include "worker/trainer/collectives/agreed.h"
 #include "worker/trainer/run/rank_run.h"
 
@@ -18,6 +19,10 @@ Result<int> RankRun::Steps() {
     return missed.error();
   }
   while (at_.step < job_.steps) {
+    if (core::SkipsStep(environment_.skip_steps, at_.step + 1)) {
+      if (Status settled = LeaveOutStep(); !settled.ok()) return settled.error();
+      continue;
+    }
     Result<StepResult> done = Step();
     if (!done.ok()) return done.error();
     skipped_in_a_row_ = done->skipped ? skipped_in_a_row_ + 1 : 0;
@@ -28,6 +33,20 @@ Result<int> RankRun::Steps() {
     if (stopping_) return core::kExitStopped;
   }
   return core::kExitSuccess;
+}
+
+// The step counts, and its data is passed over. Its figures are none.
+Status RankRun::LeaveOutStep() {
+  record_ = {.loaded = std::exchange(loaded_, Duration::zero())};
+  untold_.reset();
+  ++at_.step;
+  at_.cursor += setup_.batch.global_batch;
+  ++at_.skipped;
+  if (first()) {
+    std::printf("step %lld left out: LOCKSTEP_SKIP_STEPS is %s\n", static_cast<long long>(at_.step),
+                environment_.skip_steps.c_str());
+  }
+  return Settle();
 }
 
 Status RankRun::Settle() {

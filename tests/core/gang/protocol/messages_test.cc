@@ -51,6 +51,12 @@ std::vector<Message> OneOfEach() {
   start.ports = {{"10.0.0.1", 20001}, {"fd00::2", 20001}};
   start.code = "5eed";
   start.members = Members::Of({0, 1, 3});
+  FailureRule rule;
+  rule.metric = "loss";
+  rule.above = 10;
+  rule.action = FailureAction::kRestartFromEarlier;
+  start.rules = {rule};
+  start.skip_steps = "498-502";
   Verdict verdict;
   verdict.generation = {1, 2};
   verdict.exit_code = 70;
@@ -169,10 +175,11 @@ TEST(MessagesTest, MembersInAnotherFormThanTheirsAreRefused) {
   Start start;
   start.members = Members::Of({0, 1});
   std::string bytes = Encode(start);
-  ASSERT_TRUE(bytes.ends_with("0-1"));
+  const size_t members = bytes.rfind("0-1");  // then come no rules and no steps to leave out
+  ASSERT_EQ(members, bytes.size() - 7);
   ASSERT_TRUE(Decode(bytes).ok());
   for (const char* form : {"0,1", "1,0", "0-0", "1-0", " 01", "0-x"}) {
-    bytes.replace(bytes.size() - 3, 3, form);
+    bytes.replace(members, 3, form);
     EXPECT_FALSE(Decode(bytes).ok()) << form;
   }
 }
@@ -260,6 +267,9 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\x01"
       "\0\x0a"
       "CUDA error"
+      "\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\0\0"
+      "\xff\xff\xff\xff"
       "\0\x01"
       "\0\0\0\x03"
       "\0\x18load_batch (train.py:30)"
@@ -279,10 +289,14 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\x01"
       "\0\x0a"
       "CUDA error"
+      "\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\0\0"
+      "\xff\xff\xff\xff"
       "\0\x02"
       "\0\0\0\x02"
-      "\0\0\0\x05",
-      210);
+      "\0\0\0\x05"
+      "\0\0",
+      252);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 

@@ -174,7 +174,8 @@ TEST(DesiredStateTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
       R"("maxMachineReplacements":10,"resetAfter":"1h","restartGracePeriod":"0s",)"
       R"("machineLostAfter":"15s","stragglers":"Report","nodeHealth":"AtCheckpoint",)"
       R"("rules":[{"exitCodes":[],"signals":[7],)"
-      R"("stderr":"","action":"ReplaceMachine"}]},"machineFailures":{"generations":0,"processFailures":0,)"
+      R"("stderr":"","metric":"","risesBy":"","within":100,"for":1,"skipSteps":0,"atMost":3,)"
+      R"("action":"ReplaceMachine"}]},"machineFailures":{"generations":0,"processFailures":0,)"
       R"("processFailuresBase":0,"outOfMemory":0,"outOfMemoryBase":0,"replacements":0,)"
       R"("replacementsBase":0,"leasesExpired":0,"stops":0,"alone":0},"stop":null,"terminated":[],)"
       R"("fenced":[]})");

@@ -55,6 +55,11 @@ _COMPANY = {
     "spec.imagePullSecrets[]": {"name": "a"},
     "spec.failurePolicy.rules[]": {"stderr": "x"},
     "spec.failurePolicy.rules[].action": {"stderr": "x"},
+    "spec.failurePolicy.rules[].metric": {"above": 1},
+    **{f"spec.failurePolicy.rules[].{name}": {"metric": "a"} for name in ("is", "above", "risesBy")},
+    **{f"spec.failurePolicy.rules[].{name}": {"metric": "a", "above": 1} for name in ("within", "for")},
+    **{f"spec.failurePolicy.rules[].{name}": {"metric": "a", "above": 1, "action": "RestartFromEarlier"}
+       for name in ("skipSteps", "atMost")},
     "spec.checkpoint.claim": {"path": "/a"},
     "spec.checkpoint.url": {"memory": {"size": "1Gi"}},
     "spec.checkpoint.secret": _STORE,
@@ -130,6 +135,10 @@ def _keep_company(spec, path, value):
         spec["resourcesPerProcess"] = {"gpu": 1}
     if path == "spec.checkpoint.resume" and isinstance(value, str) and value.startswith("/"):
         spec["checkpoint"]["path"] = "/checkpoints"
+    if path == "spec.failurePolicy.rules[].action" and value in ("RestartFromEarlier", "Report"):
+        spec["failurePolicy"]["rules"] = [{"metric": "a", "above": 1, "action": value}]
+    if "RestartFromEarlier" in str(spec.get("failurePolicy")):
+        spec["checkpoint"] = {"path": "/checkpoints"}
     if path == "spec.successRole" and isinstance(value, str):
         spec.update(successPolicy="Role", roles=[{"name": value}])
     if (path, value) == ("spec.successPolicy", "Role"):
@@ -147,6 +156,8 @@ def _keep_company(spec, path, value):
 def _long_text(path, length):
     """A right value of that many characters."""
     name = path.rsplit(".", 1)[-1]
+    if name == "risesBy":
+        return "2" * min(length - 1, 6) + ("." + "0" * (length - 8) if length > 7 else "") + "x"
     if name == "url":
         return "s3://bucket/" + "a" * (length - 12)
     if name in ("claim", "secret", "priorityClassName", "schedulerName") or "imagePullSecrets" in path:

@@ -55,6 +55,10 @@ def _on_gpus(gpus=1, model="gpt2", **trainer):
 
 _STORE = {"url": "s3://bucket/gpt", "memory": {"size": "1Gi"}}
 
+def _metric(rule, **more):
+    return job(a_command(failurePolicy={"rules": [{"metric": "loss", **rule}]}, **more))
+
+
 PASS = [
     job(_worker(image="i", command=["python"], args=["train.py"], workingDir="/a",
                 env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "a"}}])),
@@ -122,6 +126,11 @@ PASS = [
     job(a_command(scheduling={"gang": "Volcano"})),
     job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
+    _metric({"is": "NotFinite", "for": 3}), _metric({"above": -1.5, "action": "Fail"}),
+    _metric({"risesBy": "1.5x", "within": 200, "action": "Report"}),
+    _metric({"is": "NotFinite", "action": "RestartFromEarlier", "skipSteps": 9, "atMost": 1},
+            checkpoint={"path": "/a"}),
+    _metric({"above": 1, "exitCodes": [], "signals": [], "stderr": "", "risesBy": ""}),
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
     job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
     job(a_command(health={"hangTimeout": "0h0m"})),
@@ -269,6 +278,18 @@ FAIL = [
     job(a_command(failurePolicy={"rules": [{"exitCodes": [], "signals": [], "stderr": ""}]})),
     job(a_command(failurePolicy={"rules": [{"exitCodes": [1], "signals": ["SIGBUS"]}]})),
     job(a_command(failurePolicy={"rules": [{"stderr": "("}]})),
+    *[_metric(more) for more in (
+        {}, {"is": "NotFinite", "above": 1}, {"above": 1, "risesBy": "3x"}, {"above": 1, "exitCodes": [1]},
+        {"above": 1, "signals": ["SIGBUS"]}, {"above": 1, "stderr": "a"}, {"above": 1, "action": "Restart"},
+        {"above": 1, "action": "ReplaceMachine"}, {"above": 1, "skipSteps": 1}, {"risesBy": "1x"},
+        {"risesBy": "0.5x"}, {"risesBy": "3"}, {"risesBy": "-3x"}, {"risesBy": "3 x"}, {"risesBy": "1.0x"},
+        {"above": 1, "action": "RestartFromEarlier"})],
+    _metric({"above": 1}, progress={"from": "Never"}),
+    _metric({"above": 1, "action": "RestartFromEarlier"},
+            checkpoint={"path": "/a", "memory": {"size": "1Gi"}}),
+    *[job(a_command(failurePolicy={"rules": [{"exitCodes": [1], **more}]})) for more in (
+        {"is": "NotFinite"}, {"above": 1}, {"risesBy": "3x"}, {"within": 9}, {"for": 2}, {"skipSteps": 1},
+        {"atMost": 1}, {"action": "Report"}, {"action": "RestartFromEarlier"})],
     job(a_command(failurePolicy={"rules": [{"stderr": "a**"}]})),
     job(a_command(failurePolicy={"rules": [{"stderr": "(?=a)"}]})),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGNONE"]}]})),

@@ -65,13 +65,26 @@ def path(tmp_path):
     return str(tmp_path / "s")
 
 
-def test_a_report_is_one_line_with_the_rank_and_finite_numbers_only(path):
+def test_a_report_is_one_line_with_the_rank_and_numbers_only(path):
     agent = Agent(path)
     run("lockstep.report(step=10, loss=2.5, tokens=4096, total_steps=100, norm=float('nan'), lr=1e-3)", path)
     agent.wait_for(1)
     assert agent.lines[0] == {
-        "rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 100, "lr": 1e-3,
+        "rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 100, "norm": "NaN", "lr": 1e-3,
     }
+
+
+def test_step_that_is_no_number_is_left_out(path):
+    agent = Agent(path)
+    run("lockstep.report(step=float('nan'), total_steps=float('inf'), loss=float('-inf'))", path)
+    agent.wait_for(1)
+    assert agent.lines[0] == {"rank": 3, "loss": "-Infinity"}
+
+
+def test_program_learns_which_steps_to_leave_out(path):
+    program = "print([step for step in range(12) if lockstep.skips(step)])"
+    assert run(program, path, LOCKSTEP_SKIP_STEPS="2-3,7-7,x,10-9") == "[2, 3, 7]"
+    assert run(program, path) == "[]"
 
 
 def test_module_without_agent_returns_defaults(tmp_path):

@@ -32,6 +32,17 @@ TEST(ProgressMessage, ReadsAReportAndTakesOtherNumbersAsMetrics) {
   EXPECT_EQ(report.metrics, (std::map<std::string, double>{{"lr", 0.1}}));
 }
 
+TEST(ProgressMessage, KeepsFiguresThatAreNotFiniteApart) {
+  const auto report = Parse<ProgressReport>(
+      R"({"step": 10, "loss": "NaN", "norm": "Infinity", "lr": "-Infinity", "note": "nan"})");
+  EXPECT_TRUE(std::isnan(report.loss));
+  EXPECT_TRUE(report.metrics.empty());
+  ASSERT_EQ(report.broken.size(), 3U);
+  EXPECT_TRUE(std::isnan(report.broken.at("loss")));
+  EXPECT_EQ(report.broken.at("norm"), INFINITY);
+  EXPECT_EQ(report.broken.at("lr"), -INFINITY);
+}
+
 TEST(ProgressMessage, AnEmptyObjectIsAHeartbeat) {
   const auto report = Parse<ProgressReport>("{}");
   EXPECT_EQ(report.step, 0);

@@ -86,6 +86,34 @@ TEST_F(CheckpointVolumeTest, ALateRenameOfAnOlderGenerationIsNeverRead) {
   EXPECT_EQ(Begin({1, 3}), known);
 }
 
+TEST_F(CheckpointVolumeTest, AnEarlierCheckpointIsTheOneThatLaterGenerationsResumeFrom) {
+  Begin({1, 1});
+  const std::string good = Commit({1, 1}, 1, "step-10");
+  Commit({1, 1}, 2, "step-20");
+  const auto begun = Volume().BeginGeneration(
+      {1, 2}, core::EarlierRequest{.before = 15, .skip_first = 8, .skip_last = 16});
+  ASSERT_TRUE(begun.ok());
+  EXPECT_EQ(begun->resumes, good);
+  EXPECT_EQ(begun->commit, (core::CheckpointId{{1, 1}, 1}));
+  EXPECT_EQ(begun->skips, "11-16") << "step 10 is in the checkpoint";
+  EXPECT_EQ(begun->earlier, 1U);
+  EXPECT_EQ(begun->set_aside.size(), 1U);
+  const auto next = Volume().BeginGeneration({2, 1});
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(next->resumes, good) << "the newer one is set aside";
+  EXPECT_EQ(next->skips, "11-16");
+  EXPECT_EQ(next->earlier, 1U);
+}
+
+TEST_F(CheckpointVolumeTest, NothingBeginsIfNoEarlierCheckpointIsLeft) {
+  Begin({1, 1});
+  Commit({1, 1}, 2, "step-20");
+  const auto begun = Volume().BeginGeneration({1, 2}, core::EarlierRequest{.before = 15});
+  ASSERT_TRUE(begun.ok());
+  EXPECT_TRUE(begun->none_earlier);
+  EXPECT_FALSE(fs::exists(root_ + "/generations/1-2"));
+}
+
 TEST_F(CheckpointVolumeTest, WhatIsNotCommittedIsNotComplete) {
   Begin({1, 1});
   fs::create_directories(root_ + "/checkpoints/1-1/step-10");

@@ -71,9 +71,13 @@ TEST(AgentLink, ReportsNumbersAsALineOfJsonAndLeavesOutWhatIsNone) {
   AgentLink link(agent.path(), 3);
   link.Report({{"step", 12}, {"loss", 2.5}, {"norm", std::numeric_limits<double>::quiet_NaN()}});
   link.Report({{"step", 13}});
+  link.Report({{"step", 14}, {"loss", std::numeric_limits<double>::quiet_NaN()}});
+  link.Report({{"step", 15}, {"loss", -std::numeric_limits<double>::infinity()}});
   const int connection = agent.Accept();
   EXPECT_EQ(FakeAgent::ReadLine(connection), R"({"loss":2.5,"rank":3,"step":12})");
   EXPECT_EQ(FakeAgent::ReadLine(connection), R"({"rank":3,"step":13})");
+  EXPECT_EQ(FakeAgent::ReadLine(connection), R"({"loss":"NaN","rank":3,"step":14})");
+  EXPECT_EQ(FakeAgent::ReadLine(connection), R"({"loss":"-Infinity","rank":3,"step":15})");
   close(connection);
 }
 

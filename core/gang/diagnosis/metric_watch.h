@@ -1,0 +1,71 @@
+// MetricWatch: finds values of figures that break a rule of failurePolicy.rules. Pure; each member
+// has one and shows it every report of its ranks, because the coordinator hears of some only.
+//
+// A value is bad if it
+//
+//   is: NotFinite      is NaN or infinite
+//   above: 10          is above 10, or not finite
+//   risesBy: "3x"      is above 3 times the lowest value of the last `within` steps, or not finite
+//
+// The rule is broken if each value is bad over `for` steps. While values are bad, they do not count
+// for the lowest value. Each rank breaks a rule at most once in a generation.
+#ifndef LOCKSTEP_CORE_GANG_DIAGNOSIS_METRIC_WATCH_H_
+#define LOCKSTEP_CORE_GANG_DIAGNOSIS_METRIC_WATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/failure/failure.h"
+#include "core/gang/protocol/messages.h"
+
+namespace lockstep::core {
+
+// "loss was NaN at step 500": `failure` holds what was found, without machine and time.
+struct BrokenRule {
+  FailureAction action = FailureAction::kReport;
+  Failure failure;
+};
+
+class MetricWatch {
+ public:
+  // A generation begins under these rules, each of which has a metric.
+  void Begin(std::vector<FailureRule> rules);
+  bool empty() const { return rules_.empty(); }
+  // One report of a rank: the figures of this step, with those that are not finite.
+  std::vector<BrokenRule> OnFigures(uint32_t rank, int64_t step,
+                                    const std::vector<NamedFigure>& figures);
+
+ private:
+  struct Sample {
+    int64_t step = 0;
+    double value = 0;
+  };
+  // One rank under one rule.
+  struct State {
+    std::deque<Sample> lowest;  // ascending in step and value; the first is the lowest
+    int64_t bad_since = 0;      // the first bad step; 0: the last value was good
+    double bad_value = 0;       // there
+    int64_t last_step = 0;
+    bool broken = false;
+  };
+  static constexpr size_t kMostSamples = 4096;
+
+  static bool IsBad(const FailureRule& rule, const State& state, double value);
+  static void Remember(const FailureRule& rule, State& state, Sample sample);
+
+  std::vector<FailureRule> rules_;
+  std::map<std::pair<uint32_t, size_t>, State> states_;  // by rank and rule
+};
+
+// "NaN", "infinity", "12.5".
+std::string FigureText(double value);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_DIAGNOSIS_METRIC_WATCH_H_
