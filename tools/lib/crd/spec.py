@@ -197,7 +197,7 @@ def _failure_policy():
              "needs one of is: NotFinite, above and risesBy beside metric"),
         rule(f"{about_metric} || (!has(self.is) && !has(self.above) && "
              "!(has(self.risesBy) && self.risesBy != '') && self.within == 100 && "
-             "self.__for__ == 1 && self.skipSteps == 0 && self.atMost == 3)",
+             "self['for'] == 1 && self.skipSteps == 0 && self.atMost == 3)",
              "is, above, risesBy, within, for, skipSteps and atMost need metric"),
         rule(f"{about_end} || !has(self.action) || "
              "self.action in ['RestartFromEarlier', 'Fail', 'Report']",
