@@ -63,6 +63,13 @@ struct UiCommand {
   std::string serve{};               // the address to listen on, as "8080"
   std::string health{};              // that of probes; "": none
   std::vector<std::string> hosts{};  // the names of that server
+  bool forwarded = false;            // a proxy in front writes X-Forwarded-For
+  std::string kept{};                // the folder of kept pages that it shows; "": none
+  // Keeps pages there and serves none; "": does not.
+  std::string keep{};
+  std::vector<std::string> keep_namespaces{};  // whose jobs; none: all
+  int keep_jobs = 100;                         // a namespace
+  int keep_days = 30;
 };
 
 struct RestartCommand {

@@ -29,6 +29,7 @@ struct UiOptions {
   std::string serve;
   std::string health;
   std::vector<std::string> hosts;
+  UiCommand keeping;  // its options alone
 };
 
 bool NamesCluster(const ClusterAddress& where) {
@@ -143,6 +144,45 @@ void AddUi(CLI::App& app, Invocation* invocation) {
                    "Answer probes of /healthz on this port, which the page's visitors cannot fill")
       ->type_name("PORT|IP:PORT")
       ->needs(serve);
+  command
+      ->add_flag("--forwarded-for", options->keeping.forwarded,
+                 "The proxy in front of that server writes each client's address as the last of "
+                 "X-Forwarded-For: one address with wrong tokens keeps no other from logging in")
+      ->needs(serve);
+  const char* group = "Pages of finished jobs";
+  command
+      ->add_option("--kept", options->keeping.kept,
+                   "Show the pages in this folder, too; each if the API server lets its viewer get "
+                   "TrainingJobs in the job's namespace")
+      ->type_name("FOLDER")
+      ->needs(serve)
+      ->group(group);
+  CLI::Option* keep =
+      command
+          ->add_option("--keep", options->keeping.keep,
+                       "Serve nothing, and keep the page of each job that ends in this folder")
+          ->type_name("FOLDER")
+          ->excludes(serve)
+          ->excludes(port)
+          ->group(group);
+  command
+      ->add_option("--keep-namespace", options->keeping.keep_namespaces,
+                   "Of jobs in this namespace; more of them: again; default: all")
+      ->type_name("NAME")
+      ->needs(keep)
+      ->group(group);
+  command
+      ->add_option("--keep-jobs", options->keeping.keep_jobs,
+                   "The newest jobs of each namespace that are kept; default: 100")
+      ->check(CLI::Range(1, 10'000))
+      ->needs(keep)
+      ->group(group);
+  command
+      ->add_option("--keep-days", options->keeping.keep_days,
+                   "Days after a job's end until its page is removed; default: 30")
+      ->check(CLI::Range(1, 3650))
+      ->needs(keep)
+      ->group(group);
   const std::shared_ptr<ClusterAddress> where = AddClusterAddress(command);
   command->footer(
       "Examples:\n"
@@ -162,11 +202,17 @@ void AddUi(CLI::App& app, Invocation* invocation) {
       invocation->exit_code = Fail(Error::Invalid("--html needs a report, not a job's name"));
     } else if (!options->serve.empty() && !options->what.empty()) {
       invocation->exit_code = Fail(Error::Invalid("--serve shows all jobs: leave NAME out"));
+    } else if (!options->keeping.keep.empty() && !options->what.empty()) {
+      invocation->exit_code = Fail(Error::Invalid("--keep is for all jobs: leave NAME out"));
     } else {
       for (std::string& name : options->hosts) name = ToLower(name);
-      invocation->exit_code =
-          invocation->on_cluster({*where, UiCommand{options->what, options->port, options->serve,
-                                                    options->health, options->hosts}});
+      UiCommand asked = options->keeping;
+      asked.name = options->what;
+      asked.port = options->port;
+      asked.serve = options->serve;
+      asked.health = options->health;
+      asked.hosts = options->hosts;
+      invocation->exit_code = invocation->on_cluster({*where, std::move(asked)});
     }
   });
 }

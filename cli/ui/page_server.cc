@@ -1,5 +1,6 @@
 #include "cli/ui/page_server.h"
 
+#include <arpa/inet.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -247,7 +248,7 @@ void PageServer::Serve(const HttpRequest& request, HttpResponder respond) {
 void PageServer::ServeViewer(const HttpRequest& request, HttpResponder respond) {
   const std::string token = TokenOf(request);
   if (token.empty()) return respond.Send(Refuse(401, "the page needs a token", true));
-  public_->judge(token,
+  public_->judge(token, public_->forwarded ? SourceOf(request) : "",
                  lifetime_.Guard([this, request, respond](Result<std::string> viewer) mutable {
                    if (viewer.ok()) return ServeData(request, *viewer, std::move(respond));
                    const bool denied = viewer.error().kind == ErrorKind::kDenied;
@@ -401,6 +402,26 @@ bool PageServer::Owes() const {
   const bool waits =
       std::ranges::any_of(waiting_, [](const Waiting& waiting) { return !waiting.respond.gone(); });
   return late || waits || !http_.sent();
+}
+
+std::string SourceOf(const HttpRequest& request) {
+  std::string text;
+  for (const auto& [name, value] : request.headers) {
+    if (name == "x-forwarded-for") text = value.substr(value.rfind(',') + 1);  // npos + 1 is 0
+  }
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\t'; });
+  if (text.starts_with('[')) {
+    text = text.substr(1, text.find(']') - 1);
+  } else if (std::ranges::count(text, ':') == 1) {
+    text.resize(text.find(':'));
+  }
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  if (inet_pton(AF_INET, text.c_str(), address.data()) == 1) return text;
+  if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) return "";
+  std::fill(address.begin() + 8, address.end(), 0);
+  std::array<char, INET6_ADDRSTRLEN> network{};
+  inet_ntop(AF_INET6, address.data(), network.data(), network.size());
+  return network.data();
 }
 
 }  // namespace lockstep::cli

@@ -79,8 +79,10 @@ class PageServer {
   struct Public {
     std::vector<std::string> hosts;  // its names, in lower case
     // Calls back once, now or later, with what Find calls the viewer who has this token. Denied:
-    // 401; another error: 503.
-    std::function<void(const std::string& token, Answer)> judge;
+    // 401; another error: 503. `source`: as SourceOf, if `forwarded`; else "".
+    std::function<void(const std::string& token, const std::string& source, Answer)> judge;
+    // A proxy in front writes each client's address as the last of X-Forwarded-For.
+    bool forwarded = false;
   };
 
   // `page` must outlive this.
@@ -150,6 +152,10 @@ class PageServer {
 // From now on a signal that asks for the end stops the loop. To be called before other threads
 // begin: one of them would take the signal, and end the process.
 void StopOnSignals(EventLoop* loop);
+
+// Where a client is, as the proxy in front says: the last address of X-Forwarded-For without its
+// port, of IPv6 the first 64 bits; "": it says none. Pure.
+std::string SourceOf(const HttpRequest& request);
 
 // Which of the rules 1 and 2 a request breaks: 421 or 403 and why; 0 with none. `hosts`: the names
 // of a public server; none: it is on a loopback port. Pure.

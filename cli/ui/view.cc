@@ -274,8 +274,13 @@ void View::Finish(Time at, int exit_code) {
 
 void View::End(Time now, int exit_code, std::string topology) {
   Finish(now, exit_code);
-  Put(logs_, DumpJson(log_.Tails(kTailLines, kTailBytes)));
+  KeepLogs();
   if (!topology.empty()) Put(topology_, std::move(topology));
+}
+
+void View::KeepLogs() {
+  ++version_;
+  Put(logs_, DumpJson(log_.Tails(kTailLines, kTailBytes)));
 }
 
 // ---- what is known ----

@@ -94,6 +94,8 @@ class View {
   void Finish(Time at, int exit_code);
   // The same, with logs and pictures. `topology`: by machine.
   void End(Time now, int exit_code, std::string topology);
+  // From now on the view holds the last lines of each rank.
+  void KeepLogs();
 
   // ---- what is known ----
 

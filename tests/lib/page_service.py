@@ -80,10 +80,12 @@ class PageClient:
 
 
 class PageService(PageClient):
-    def __init__(self, kubeconfig, host="page.test"):
+    """`kept`: a folder of kept pages."""
+
+    def __init__(self, kubeconfig, host="page.test", kept=None):
         self.process = subprocess.Popen(
             [binary("kubectl-lockstep"), "ui", "--serve", "0", "--health", "127.0.0.1:0", "--host",
-             host],
+             host, *(["--kept", kept] if kept else [])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "KUBECONFIG": str(kubeconfig)})
         self.said = ""

@@ -1,6 +1,7 @@
 #include "cli/cluster/page/fleet_page.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -18,7 +19,17 @@ constexpr int kFormat = 1;
 constexpr size_t kMostOfReason = 256;
 constexpr const char* kNoPageFree =
     "the pages of other jobs take all places of this table: close another tab";
+constexpr const char* kNotKnownYet =
+    "the API server has not listed this namespace's jobs yet; the page tries again";
+constexpr const char* kFull =
+    "the disk of kept pages is full: pages of jobs that end now may be missing";
 constexpr kube::Resource kNamespaces{"", "v1", "namespaces"};
+
+kube::ObjectName NameOf(const std::string& job) {
+  const size_t slash = job.find('/');
+  if (slash == std::string::npos) return {"", job};
+  return {job.substr(0, slash), job.substr(slash + 1)};
+}
 
 }  // namespace
 
@@ -66,6 +77,10 @@ FleetPage::FleetPage(JobPage::Sources sources, Options options)
   handlers_.version = [this] { return version_; };
   handlers_.view = [this](uint64_t) {
     places_.Show();
+    if (sources_.store != nullptr) {
+      (void)sources_.store->Refresh(BootTime());
+      Note("full", sources_.store->IsFull() ? kFull : "");
+    }
     return Json();
   };
   Follow(options_.only);
@@ -88,9 +103,13 @@ Result<const PageServer::Handlers*> FleetPage::Find(const std::string& job,
   if (found != open_.end()) {
     if (visit == PageServer::Visit::kAsk) found->second.asked = BootTime();
     if (visit == PageServer::Visit::kLeave) found->second.asked -= PageServer::kShown;
-    return &found->second.page->handlers();
+    return &found->second.handlers();
   }
-  if (!rows_.contains(job)) return nullptr;
+  if (sources_.store != nullptr) (void)sources_.store->Refresh(BootTime());
+  if (!rows_.contains(job) && FindKept(job) == nullptr) {
+    if (Awaits(job)) return Error::Unavailable(kNotKnownYet);
+    return nullptr;
+  }
   if (visit != PageServer::Visit::kAsk || !HasPlace()) return Error::Unavailable(kNoPageFree);
   return OpenJob(job);
 }
@@ -112,19 +131,60 @@ bool FleetPage::HasPlace() {
 
 void FleetPage::OpenAwaited() {
   for (const std::string& job : std::exchange(awaited_, {})) {
-    if (rows_.contains(job) && HasPlace()) OpenJob(job);
+    if ((rows_.contains(job) || FindKept(job) != nullptr) && HasPlace()) OpenJob(job);
   }
 }
 
 const PageServer::Handlers* FleetPage::OpenJob(const std::string& job) {
   ++made_;
-  const size_t slash = job.find('/');
-  const kube::ObjectName name{job.substr(0, slash), job.substr(slash + 1)};
   Open& opened = open_[job];
-  opened.page = std::make_unique<JobPage>(sources_, name);
+  if (const PageStore::Page* kept = FindKept(job); kept != nullptr) {
+    opened.kept =
+        std::make_unique<KeptPage>(sources_.loop, sources_.connection, *kept, sources_.notify);
+  } else {
+    opened.page = std::make_unique<JobPage>(sources_, NameOf(job));
+  }
   opened.asked = BootTime();
   if (!idle_.armed()) idle_.WakeAt(opened.asked + kIdle);
-  return &opened.page->handlers();
+  return &opened.handlers();
+}
+
+bool FleetPage::Awaits(const std::string& job) const {
+  const auto awaits = [this](const std::string& name_space) {
+    return watches_.contains(name_space) && !listed_.contains(name_space);
+  };
+  return awaits("") || awaits(NameOf(job).name_space);
+}
+
+const PageStore::Page* FleetPage::FindKept(const std::string& job) const {
+  if (sources_.store == nullptr) return nullptr;
+  const kube::ObjectName name = NameOf(job);
+  if (const auto row = rows_.find(job); row != rows_.end()) {
+    if (row->second.ended.empty()) return nullptr;
+    return sources_.store->Find(name, row->second.ended);
+  }
+  const auto lists = [this](const std::string& name_space) {
+    const auto found = listed_.find(name_space);
+    return found != listed_.end() && found->second;
+  };
+  return lists("") || lists(name.name_space) ? sources_.store->Find(name) : nullptr;
+}
+
+std::vector<const PageStore::Page*> FleetPage::KeptJobs() const {
+  std::vector<const PageStore::Page*> jobs;
+  if (sources_.store == nullptr) return jobs;
+  for (const auto& [name_space, may] : listed_) {
+    if (!may) continue;
+    for (const PageStore::Page* page : sources_.store->List(name_space)) {
+      if (rows_.contains(page->job.name_space + "/" + page->job.name)) continue;
+      jobs.push_back(page);
+    }
+  }
+  if (jobs.size() + rows_.size() > kMostJobs) {
+    std::ranges::sort(jobs, std::greater(), &PageStore::Page::at);
+    jobs.resize(kMostJobs - std::min(kMostJobs, rows_.size()));
+  }
+  return jobs;
 }
 
 void FleetPage::CloseIdle() {
@@ -151,6 +211,7 @@ void FleetPage::Follow(const std::string& name_space) {
 
 void FleetPage::OnBatch(const std::string& name_space, kube::Batch<kube::JobView> batch) {
   Note(name_space, "");
+  listed_[name_space] = true;
   if (batch.replace) {
     std::erase_if(rows_, [&](const auto& row) {
       return name_space.empty() || row.first.starts_with(name_space + "/");
@@ -177,7 +238,8 @@ void FleetPage::OnBatch(const std::string& name_space, kube::Batch<kube::JobView
     } else {
       problem = read.error().message;
     }
-    rows_[key] = {FleetRow(job, problem), problem.empty() ? WaitsInQueue(job) : std::nullopt};
+    rows_[key] = {FleetRow(job, problem), problem.empty() ? WaitsInQueue(job) : std::nullopt,
+                  problem.empty() && HasEnded(job.status) ? job.meta.uid : ""};
   }
   FollowQueues();
   Changed();
@@ -189,8 +251,10 @@ void FleetPage::OnProblem(const std::string& name_space, const Error& error) {
                          "; the page shows what was last heard");
   } else if (name_space.empty()) {
     watches_.clear();
+    listed_.clear();
     AskNamespaces();
   } else {
+    listed_[name_space] = false;
     Note(name_space, MissingRight("trainingjobs", "list and watch", name_space, "its jobs are"));
   }
   Changed();
@@ -284,6 +348,10 @@ std::string FleetPage::Json() const {
     text.pop_back();
     text += ",\"place\":" + std::to_string(place->in_queue) +
             ",\"placeInClusterQueue\":" + std::to_string(place->in_cluster_queue) + '}';
+  }
+  for (const PageStore::Page* page : KeptJobs()) {
+    if (!std::exchange(first, false)) text += ',';
+    text += page->row;
   }
   return text + "]}";
 }

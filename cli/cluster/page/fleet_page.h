@@ -1,5 +1,6 @@
 // FleetPage: the jobs of all namespaces that this user may list, as a table of the page, and the
-// page of each of them once somebody opens it (JobPage).
+// page of each of them once somebody opens it (JobPage). If there is a PageStore, jobs that were
+// deleted are rows, too, and an ended job's page is the kept one (KeptPage).
 //
 // Bounded: kMostJobs rows, kMostNamespaces watches where the cluster as a whole may not be listed,
 // and `most_open` pages of jobs. One more takes the place of the one that was asked for longest
@@ -22,6 +23,7 @@
 #include "base/loop/wake_timer.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/kept_page.h"
 #include "cli/cluster/page/queue_places.h"
 #include "cli/ui/page_server.h"
 #include "operator/kube/api.h"
@@ -65,10 +67,16 @@ class FleetPage {
   struct Row {
     std::string text;                      // JSON without the job's place in a queue
     std::optional<QueuedJob> queued = {};  // it waits there
+    std::string ended = {};                // its UID, once it has ended
   };
   struct Open {
-    std::unique_ptr<JobPage> page;
+    std::unique_ptr<JobPage> page;  // or a kept one
+    std::unique_ptr<KeptPage> kept;
     Time asked{};
+
+    const PageServer::Handlers& handlers() const {
+      return kept ? kept->handlers() : page->handlers();
+    }
   };
 
   void Follow(const std::string& name_space);
@@ -81,6 +89,11 @@ class FleetPage {
   void FollowQueues();
   void Note(const std::string& about, std::string sentence);
   void Changed();
+  // Whether this namespace is listed, and its jobs have not come yet.
+  bool Awaits(const std::string& job) const;
+  // The kept page of a job that has ended; null: there is none that this viewer may list.
+  const PageStore::Page* FindKept(const std::string& job) const;
+  std::vector<const PageStore::Page*> KeptJobs() const;
   void CloseIdle();
   bool HasPlace();
   const PageServer::Handlers* OpenJob(const std::string& job);
@@ -95,7 +108,8 @@ class FleetPage {
   std::map<std::string, Row> rows_;  // by NAMESPACE/NAME
   std::map<std::string, std::string> notes_;
   std::map<std::string, Open> open_;
-  std::set<std::string> awaited_;  // jobs that were asked for before any was known
+  std::set<std::string> awaited_;       // jobs that were asked for before any was known
+  std::map<std::string, bool> listed_;  // by namespace: its jobs have come, or may not be listed
   uint64_t made_ = 0;
   Time asked_ = BootTime();  // the table itself
   QueuePlaces places_;

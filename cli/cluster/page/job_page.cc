@@ -67,10 +67,11 @@ bool Runs(const kube::PodView& pod) {
 
 }  // namespace
 
-JobPage::JobPage(Sources sources, kube::ObjectName job)
+JobPage::JobPage(Sources sources, kube::ObjectName job, std::vector<core::JobProgress> past)
     : sources_(std::move(sources)),
       name_(std::move(job)),
       clock_(BootTime(), WallNow()),
+      past_(std::move(past)),
       places_(sources_.loop, sources_.queues, [this] { ShowQueue(); }),
       logs_(sources_.loop, sources_.streams, this),
       stacks_(sources_.loop, sources_.spawner),
@@ -164,6 +165,9 @@ void JobPage::MakeView(const StoredJob& job) {
   events_.clear();
   view_ = std::make_unique<View>(ViewJobOf(job), &history_, clock_.At(job.meta.created),
                                  sources_.lines, version);
+  for (const core::JobProgress& each : past_) {
+    view_->LearnProgress(each, clock_.At(each.last_updated.value_or(job.meta.created)));
+  }
   ShowNotes();
 }
 
@@ -359,6 +363,11 @@ void JobPage::OnEvents(const kube::ApiResult<std::string>& answer) {
 }
 
 void JobPage::AskWhetherExecIsAllowed() {
+  if (sources_.spawner == nullptr) {
+    exec_note_ = sources_.no_exec;
+    Note("exec", exec_note_);
+    return Ready("rights");
+  }
   AskRight(*sources_.connection, {"create", "", "pods", "exec"}, name_.name_space,
            lifetime_.Hop(sources_.loop, [this](bool allowed) {
              may_exec_ = allowed && !sources_.kubectl.empty();
@@ -374,6 +383,11 @@ void JobPage::AskWhetherExecIsAllowed() {
 }
 
 // ---- what the page asks ----
+
+std::string JobPage::Whole() {
+  view_->KeepLogs();
+  return view_->Json(0, BootTime());
+}
 
 void JobPage::Log(std::optional<uint32_t> rank, uint64_t after, PageServer::Answer answer) {
   if (!job_) return answer(Error::Unavailable("nothing is known of this job yet"));

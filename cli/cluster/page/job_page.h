@@ -23,6 +23,7 @@
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/gang_follower.h"
+#include "cli/cluster/page/page_store.h"
 #include "cli/cluster/page/pod_logs.h"
 #include "cli/cluster/page/queue_places.h"
 #include "cli/cluster/page/stored_gang.h"
@@ -40,8 +41,8 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   static constexpr Duration kFirstView = seconds(3);
 
   struct Sources {
-    EventLoop* loop = nullptr;  // all of these must outlive it
-    Spawner* spawner = nullptr;
+    EventLoop* loop = nullptr;   // all of these must outlive it
+    Spawner* spawner = nullptr;  // null: no kubectl is ever run
     Connection* connection = nullptr;
     kube::Transport* streams = nullptr;  // for logs
     QueueAsker* queues = nullptr;
@@ -49,15 +50,21 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
     std::string kubectl = {};   // its path; "": there is none
     std::string no_exec = {};   // the sentence that says so
     LogRingLimits lines = {};
+    PageStore* store = nullptr;         // of kept pages; null: none are kept
     std::function<void()> notify = {};  // the version has changed
   };
 
-  JobPage(Sources sources, kube::ObjectName job);
+  // `past`: progress of this job that was seen before.
+  JobPage(Sources sources, kube::ObjectName job, std::vector<core::JobProgress> past = {});
   ~JobPage();
   JobPage(const JobPage&) = delete;
   JobPage& operator=(const JobPage&) = delete;
 
   const PageServer::Handlers& handlers() const { return handlers_; }
+  // The job, once it is known.
+  const std::optional<StoredJob>& job() const { return job_; }
+  // The whole view, with the last lines of each rank that were read. The view is known.
+  std::string Whole();
 
  private:
   void OnGang(const core::GangStatus& gang, Time born) override;
@@ -107,6 +114,7 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   const kube::ObjectName name_;
   PageServer::Handlers handlers_;
   DocumentClock clock_;
+  const std::vector<core::JobProgress> past_;
   std::optional<StoredJob> job_;
   Time job_heard_{};
   History history_;  // from the status and machine 0

@@ -12,6 +12,8 @@
 #include "cli/cluster/jobs.h"
 #include "cli/cluster/page/fleet_page.h"
 #include "cli/cluster/page/job_page.h"
+#include "cli/cluster/page/page_keeper.h"
+#include "cli/cluster/page/page_store.h"
 #include "cli/cluster/page/queue_asker.h"
 #include "cli/cluster/page/viewers.h"
 #include "cli/say.h"
@@ -48,15 +50,20 @@ Status ServeMany(EventLoop* loop, const PageFile& page, const ClusterAddress& wh
   if (!spawner.ok()) return spawner.error();
   std::unique_ptr<PageServer> server;
   const std::string api_server = cluster->server;
-  Viewers viewers(std::move(*cluster), {.loop = loop, .spawner = spawner->get(), .notify = [&] {
+  PageStore store(command.kept);
+  Viewers viewers(std::move(*cluster), {.loop = loop,
+                                        .spawner = spawner->get(),
+                                        .store = command.kept.empty() ? nullptr : &store,
+                                        .notify = [&] {
                                           if (server) server->Notify();
                                         }});
   server = std::make_unique<PageServer>(
       loop, page,
       PageServer::Public{
           .hosts = command.hosts,
-          .judge = [&](const std::string& token,
-                       PageServer::Answer done) { viewers.Judge(token, std::move(done)); }},
+          .judge = [&](const std::string& token, const std::string& source,
+                       PageServer::Answer done) { viewers.Judge(token, source, std::move(done)); },
+          .forwarded = command.forwarded},
       [&](const PageServer::Subject& subject) { return viewers.Find(subject); });
   // On the same thread, so that it answers only while the page can; with places of its own.
   HttpServer health(loop, {.keep_alive = false},
@@ -78,14 +85,38 @@ Status ServeMany(EventLoop* loop, const PageFile& page, const ClusterAddress& wh
   return {};
 }
 
+// Until a signal asks for the end.
+Status KeepPages(EventLoop* loop, const ClusterAddress& where, const UiCommand& command) {
+  Result<std::unique_ptr<Connection>> cluster = Connection::Open(where);
+  if (!cluster.ok()) return cluster.error();
+  const Result<std::unique_ptr<kube::Transport>> streams = (*cluster)->OpenTransport();
+  if (!streams.ok()) return streams.error();
+  PageStore store(command.keep);
+  QueueAsker queues(loop, cluster->get());
+  const PageKeeper keeper({.loop = loop,
+                           .connection = cluster->get(),
+                           .streams = streams->get(),
+                           .queues = &queues,
+                           .store = &store},
+                          {.namespaces = command.keep_namespaces,
+                           .limits = {.jobs = static_cast<size_t>(command.keep_jobs),
+                                      .age = hours(24) * command.keep_days}});
+  loop->Run();
+  return {};
+}
+
 }  // namespace
 
 Result<int> Ui(const ClusterAddress& where, const UiCommand& command) {
-  const std::optional<PageFile> page = EmbeddedPage();
-  if (!page) return Error::Unavailable(kNoPage);
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   StopOnSignals(loop->get());
+  if (!command.keep.empty()) {
+    const Status kept = KeepPages(loop->get(), where, command);
+    return kept.ok() ? Result<int>(core::kExitSuccess) : kept.error();
+  }
+  const std::optional<PageFile> page = EmbeddedPage();
+  if (!page) return Error::Unavailable(kNoPage);
   if (!command.serve.empty()) {
     const Status served = ServeMany(loop->get(), *page, where, command);
     return served.ok() ? Result<int>(core::kExitSuccess) : served.error();

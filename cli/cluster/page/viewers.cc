@@ -78,15 +78,18 @@ Result<Viewers::Viewer> Viewers::Open(const std::string& token) const {
   return viewer;
 }
 
-void Viewers::Judge(const std::string& token, PageServer::Answer done) {
+void Viewers::Judge(const std::string& token, const std::string& source, PageServer::Answer done) {
   const std::string id = IdOf(token);
   auto found = viewers_.find(id);
   if (found == viewers_.end()) {
-    if (IsRefused(id)) return done(Error::Denied(kNotAccepted));
-    if (!TakeLogin()) return done(Error::Unavailable(kTooManyLogins));
+    if (IsRefused(&refused_, id)) return done(Error::Denied(kNotAccepted));
+    const bool suspect = IsRefused(&suspects_, source);
+    if (!TakeLogin(source, suspect)) return done(Error::Unavailable(kTooManyLogins));
     Result<Viewer> opened = Open(token);
     if (!opened.ok()) return done(opened.error());
     found = viewers_.emplace(id, std::move(*opened)).first;
+    found->second.source = source;
+    found->second.suspect = suspect;
   }
   Viewer& viewer = found->second;
   viewer.asked = BootTime();
@@ -97,30 +100,41 @@ void Viewers::Judge(const std::string& token, PageServer::Answer done) {
   if (!viewer.judging) Ask(id, viewer);
 }
 
-bool Viewers::TakeLogin() {
-  const auto judged =
-      std::ranges::count_if(viewers_, [](const auto& each) { return !each.second.accepted; });
-  if (static_cast<size_t>(judged) >= kMostLogins) return false;
+bool Viewers::TakeLogin(const std::string& source, bool suspect) {
+  size_t judged = 0;
+  size_t of_suspects = 0;
+  size_t of_source = 0;
+  for (const auto& [id, viewer] : viewers_) {
+    if (viewer.accepted) continue;
+    ++judged;
+    if (viewer.suspect) ++of_suspects;
+    if (viewer.source == source) ++of_source;
+  }
+  if (judged >= kMostLogins || (suspect && of_suspects >= kMostLogins / 2)) return false;
+  if (!source.empty() && of_source >= kMostOfSource) return false;
   const Time now = BootTime();
   if (now - second_ >= seconds(1)) {
     second_ = now;
-    logins_ = 0;
+    logins_ = suspect_logins_ = 0;
   }
-  return ++logins_ <= kMostASecond;
+  if (logins_ >= kMostASecond || (suspect && suspect_logins_ >= kMostASecond / 2)) return false;
+  ++logins_;
+  if (suspect) ++suspect_logins_;
+  return true;
 }
 
-bool Viewers::IsRefused(const std::string& id) {
+bool Viewers::IsRefused(Refused* refused, const std::string& key) {
   const Time now = BootTime();
-  std::erase_if(refused_, [now](const auto& each) { return each.second <= now; });
-  return refused_.contains(id);
+  std::erase_if(*refused, [now](const auto& each) { return each.second <= now; });
+  return refused->contains(key);
 }
 
-void Viewers::NoteRefused(const std::string& id) {
-  if (refused_.size() >= kMostRefused) {
-    refused_.erase(
-        std::ranges::min_element(refused_, {}, [](const auto& each) { return each.second; }));
+void Viewers::NoteRefused(Refused* refused, const std::string& key) {
+  if (refused->size() >= kMostRefused) {
+    refused->erase(
+        std::ranges::min_element(*refused, {}, [](const auto& each) { return each.second; }));
   }
-  refused_[id] = BootTime() + kRefused;
+  (*refused)[key] = BootTime() + kRefused;
 }
 
 void Viewers::Ask(const std::string& id, Viewer& viewer) {
@@ -148,7 +162,8 @@ void Viewers::OnJudged(const std::string& id, const Result<kube::Response>& answ
     if (!viewer.accepted) viewers_.erase(found);
   } else if (answer->status == 401) {
     verdict = Error::Denied(kNotAccepted);
-    NoteRefused(id);
+    NoteRefused(&refused_, id);
+    if (!viewer.source.empty()) NoteRefused(&suspects_, viewer.source);
     viewers_.erase(found);
   } else {  // a 403, too, says that it knows who asks
     viewer.judged = BootTime();

@@ -11,10 +11,12 @@
 //
 // Bounded:
 //   kMost viewers. A further one takes the place of the viewer who asked longest ago.
-//   kMostLogins tokens are judged at a time. kMostASecond judgements begin in a second.
-//   kMostWaiting requests wait for one judgement.
-//   kMostRefused refused tokens are remembered for kRefused, and refused without a question.
-//   kMostTables tables a viewer (one a namespace), kMostOpen jobs a table, kLines of a job's log.
+//   kMostLogins tokens are judged at a time. kMostASecond judgements begin in a second. Sources
+//   that sent a token which was refused within kRefused share half of both, so that other people
+//   can log in. kMostOfSource tokens of one source are judged at a time. kMostWaiting requests wait
+//   for one judgement. kMostRefused refused tokens, and as many sources, are remembered for
+//   kRefused, and refused without a question. kMostTables tables a viewer (one a namespace),
+//   kMostOpen jobs a table, kLines of a job's log.
 // A table or job that a browser shows keeps its place. A viewer who has not asked for kIdle is
 // forgotten. One thread.
 #ifndef LOCKSTEP_CLI_CLUSTER_PAGE_VIEWERS_H_
@@ -42,6 +44,7 @@ class Viewers {
   static constexpr size_t kMost = 32;
   static constexpr size_t kMostLogins = 16;
   static constexpr int kMostASecond = 8;
+  static constexpr size_t kMostOfSource = 4;
   static constexpr size_t kMostWaiting = 16;
   static constexpr size_t kMostRefused = 1024;
   static constexpr Duration kRefused = seconds(30);
@@ -59,7 +62,7 @@ class Viewers {
   Viewers& operator=(const Viewers&) = delete;
 
   // As PageServer::Public::judge and PageServer::Find want them.
-  void Judge(const std::string& token, PageServer::Answer done);
+  void Judge(const std::string& token, const std::string& source, PageServer::Answer done);
   Result<const PageServer::Handlers*> Find(const PageServer::Subject& subject);
 
   size_t size() const { return viewers_.size(); }
@@ -71,6 +74,8 @@ class Viewers {
     std::unique_ptr<QueueAsker> queues;
     bool accepted = false;
     bool judging = false;
+    std::string source;    // of the request that made it
+    bool suspect = false;  // that source had sent a refused token
     Time judged{};
     Time asked{};
     std::string own = "default";              // a service account's namespace
@@ -80,10 +85,12 @@ class Viewers {
   };
 
   Result<Viewer> Open(const std::string& token) const;
+  using Refused = std::map<std::string, Time>;  // until when
+
   // Whether one more login may begin now.
-  bool TakeLogin();
-  bool IsRefused(const std::string& id);
-  void NoteRefused(const std::string& id);
+  bool TakeLogin(const std::string& source, bool suspect);
+  static bool IsRefused(Refused* refused, const std::string& key);
+  static void NoteRefused(Refused* refused, const std::string& key);
   void Ask(const std::string& id, Viewer& viewer);
   void OnJudged(const std::string& id, const Result<kube::Response>& answer);
   void MakeRoom(const std::string& but);
@@ -92,9 +99,11 @@ class Viewers {
   kube::ClientConfig cluster_;
   JobPage::Sources sources_;
   std::map<std::string, Viewer> viewers_;  // by their token's SHA-256
-  std::map<std::string, Time> refused_;    // tokens' SHA-256, and until when
+  Refused refused_;                        // by their token's SHA-256
+  Refused suspects_;                       // sources of refused tokens; "" is none
   Time second_{};                          // in which logins_ began
   int logins_ = 0;
+  int suspect_logins_ = 0;  // of these, from suspects_
   WakeTimer idle_;
   Lifetime lifetime_;
 };

@@ -260,12 +260,15 @@ class PublicPageTest : public PageServerTest {
         loop(), PageFile{html_, "default-src 'none'"},
         PageServer::Public{.hosts = {"127.0.0.1"},
                            .judge =
-                               [this](const std::string& token, const PageServer::Answer& done) {
+                               [this](const std::string& token, const std::string& source,
+                                      const PageServer::Answer& done) {
+                                 source_ = source;
                                  if (token == "good") return done(std::string("Ann"));
                                  if (token == "late") return void(verdict_ = done);
                                  if (token == "down") return done(Error::Unavailable("no answer"));
                                  done(Error::Denied("who is that?"));
-                               }},
+                               },
+                           .forwarded = true},
         [this](const PageServer::Subject& subject) -> Result<const PageServer::Handlers*> {
           asked_ = subject;
           visits_ += "alq"[static_cast<size_t>(subject.visit)];
@@ -281,6 +284,7 @@ class PublicPageTest : public PageServerTest {
   PageServer::Handlers ann_;
   PageServer::Subject asked_;
   std::string visits_;  // ask, look, quit
+  std::string source_;
   PageServer::Answer verdict_;
 };
 
@@ -288,6 +292,24 @@ TEST_F(PublicPageTest, EachRequestIsOfTheViewerWhoseTokenItHas) {
   EXPECT_THAT(Ask(With("good", "/api/view?job=a/b&namespace=a")), EndsWith(R"({"of":"Ann"})"));
   EXPECT_EQ(asked_.viewer + " " + asked_.name_space + " " + asked_.job, "Ann a a/b");
   EXPECT_THAT(Ask(With("good", "/api/view?job=gone")), HasSubstr(" 404 "));
+}
+
+TEST_F(PublicPageTest, TheSourceOfATokenIsTheLastAddressThatAProxyWrote) {
+  const auto source_of = [&](const std::string& addresses) {
+    source_ = "?";
+    Ask(With("bad") + "X-Forwarded-For: " + addresses + "\r\n");
+    return source_;
+  };
+  EXPECT_EQ(source_of("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(source_of("6.6.6.6, 10.0.0.1:4711"), "10.0.0.1");
+  EXPECT_EQ(source_of("6.6.6.6\r\nX-Forwarded-For: 10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(source_of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+  EXPECT_EQ(source_of("[2001:db8:1:2:3:4:5:7]:4711"), "2001:db8:1:2::");
+  EXPECT_EQ(source_of("10.0.0.1, somebody"), "");
+  EXPECT_EQ(source_of("["), "");
+  source_ = "?";
+  Ask(With("bad"));
+  EXPECT_EQ(source_, "");
 }
 
 TEST_F(PublicPageTest, WithoutATokenThatCountsThePageMayAskForOne) {

@@ -83,7 +83,7 @@ function Row({ job, at }) {
         </a>
       </td>
       <td>{job.namespace}</td>
-      <td class={tone}>{job.deleted ? "being deleted" : job.state || "unreadable"}</td>
+      <td class={tone}>{stateOf(job)}</td>
       <td class="wrap dim">{job.problem || job.reason}</td>
       <td class="number">{progressOf(job)}</td>
       <td class="number">{job.ready || "–"}</td>
@@ -94,6 +94,11 @@ function Row({ job, at }) {
       <td class="number">{brief(Math.max(0, (Date.parse(at) - Date.parse(job.created)) / 1e3))}</td>
     </tr>
   );
+}
+
+function stateOf(job) {
+  if (job.deleted) return "being deleted";
+  return (job.state || "unreadable") + (job.kept ? ", deleted" : "");
 }
 
 function progressOf({ step, totalSteps }) {
