@@ -66,3 +66,19 @@ Rights that the rules for jobs give there are left out. */}}
   resourceNames: [{{ include "lockstep.operator" . }}]
   verbs: [get, update]
 {{- end -}}
+
+{{/* Of the container that keeps the pages of finished jobs: it reads, and changes nothing. */}}
+{{- define "lockstep.keeperRules" -}}
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [list]
+{{- end -}}

@@ -12,7 +12,8 @@ ALL = {"watchNamespaces": [], "networkPolicy": {"enabled": True, "jobNamespaces"
        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Training"}},
        "flowSchema": {"enabled": True, "ownShares": 20},
-       "ui": {"enabled": True, "host": "lockstep.example.com"}}
+       "ui": {"enabled": True, "host": "lockstep.example.com"},
+       "history": {"claim": "lockstep-pages"}}
 NAMESPACED = {"watchNamespaces": ["team-a", "team-b"], "crds": {"install": False},
               "policy": {"install": False}, "userRoles": False}
 
