@@ -37,7 +37,7 @@ import processes  # isort: skip
 PROGRAM = Path(__file__).with_name("programs") / "live.py"
 LIMIT = {"p50": 300, "p99": 1000}
 PARTS = ("detect", "stop", "spawn", "imports", "join", "load", "step")
-PATIENCE = 180  # seconds
+PATIENCE = 120  # seconds
 AHEAD = 100  # steps until a job ends that is told to
 
 Stamp = namedtuple("Stamp", "event rank generation step ns")
@@ -102,7 +102,8 @@ class Job:
         """{rank: pid} of those that train: only they have the file of stamps open."""
         found = {}
         for pid in processes.with_variable("BENCH_MARK", str(self.folder)):
-            rank = processes.environment(pid).get("RANK")
+            seen = processes.environment(pid)
+            rank = seen.get("BENCH_RANK", seen.get("RANK"))
             # A parked process has its rank's environment, less what a generation tells it.
             if rank is not None and self._has_stamps(pid):
                 found[int(rank)] = pid
@@ -119,6 +120,9 @@ class Job:
         """Whether a rank may be killed."""
         return True
 
+    def about_to_kill(self, ranks, rank):
+        """For those that look on."""
+
     def kill(self):
         """Kills a random rank at a random moment, and waits until all have made a step again. None if
         the job ends before."""
@@ -131,6 +135,7 @@ class Job:
             return None
         rank = random.randrange(self.shape.world)
         time.sleep(random.random() * 0.1)
+        self.about_to_kill(ranks, rank)
         kill = Kill(now(), rank, before, os.getloadavg()[0])
         os.kill(ranks[rank], signal.SIGKILL)
         return kill if self.wait(lambda: self.all_stepped(before)) else None
@@ -174,13 +179,16 @@ class Lockstep(Job):
         super().__init__(folder, shape, command, last, BENCH_LIVE="lockstep" if live else "")
 
     def ready(self):
-        """Whether each machine has all its parked interpreters, since the last restart."""
+        """Whether each machine has all its parked interpreters. A machine none of whose ranks died
+        keeps them, and may say so before the next generation begins."""
         if self.prestart == "Never":
             return True
-        text = self.log()
-        text = text[max(text.rfind("goes on with"), text.rfind("running again")) + 1:]
-        return all(re.search(rf"\[m{machine}\.\d+\]: prestart: (\d+) of \1 parked interpreters are ready",
-                             text) for machine in range(self.shape.machines))
+        last = {}
+        for machine, taken, missing in re.findall(
+                r"\[m(\d+)\.\d+\]: prestart: .*?(?:(started from)|(\d+) of \3) parked interpreters",
+                self.log()):
+            last[machine] = bool(missing and not taken)
+        return len(last) == self.shape.machines and all(last.values())
 
     def respawns(self):
         """What Lockstep reports of each restart, once the job has ended."""

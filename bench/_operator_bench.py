@@ -142,7 +142,7 @@ class Server:
             while True:
                 try:
                     watch()
-                except requests.RequestException:
+                except OSError:  # as all of requests are
                     time.sleep(0.1)
         threading.Thread(target=run, daemon=True).start()
 

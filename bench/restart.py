@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import _compare
 import _live
 import _programs as programs
 import _recovery
@@ -25,7 +26,7 @@ from _bench import LOCKSTEP, MPI_RANK, RANK, Shape, emit, floor, lockstep, quant
 from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
-ROWS = ("small", "frameworks", "mpi", "recovery", "torch", "ddp1", "ddp2", "trainer", "accelerate",
+ROWS = ("small", "frameworks", "mpi", "recovery", "torch", "compare", "ddp1", "ddp2", "trainer", "accelerate",
         "slower", "refill", "parked", "compiled")
 FRAMEWORKS = ("None", "Torch", "Accelerate", "Jax", "TensorFlow", "Horovod")
 MPI = {  # what the job says, by what the figure is called
@@ -225,6 +226,10 @@ def main():
     parser.add_argument("--slower-samples", type=int, default=5, help="of each of row slower")
     parser.add_argument("--recovery-samples", type=int, default=10, help="of each of row recovery")
     parser.add_argument("--kills", type=int, default=50, help="of row torch, in one job")
+    parser.add_argument("--compare-samples", type=int, default=10, help="of each launcher of row compare")
+    parser.add_argument("--modes", default=",".join(_compare.MODES), type=lambda text: text.split(","),
+                        help=f"of row compare: some of {','.join(_compare.MODES)} (all)")
+    parser.add_argument("--torchft", type=Path, default=_compare.TORCHFT, help="a Python with torchft")
     parser.add_argument("--slow", type=float, default=500, help="ms over which a kill has a line of its own")
     parser.add_argument("--parked-seconds", type=float, default=60)
     parser.add_argument("--python", default=programs.DEBIAN, help="one with torch 1.13")
@@ -249,6 +254,8 @@ def main():
     if "torch" in options.rows and programs.versions(options.torch, "torch"):
         _live.torch_rows(options.torch, Shape.parse(options.program_shape), options.kills,
                          options.prestart_samples, options.slow)
+    if "compare" in options.rows and programs.versions(options.torch, "torch"):
+        _compare.compare(options, Shape.parse(options.program_shape))
     real_programs(options)
 
 

@@ -1,19 +1,23 @@
 """A DistributedDataParallel program with BatchNorm, dropout and several buckets, as _live.py times it.
 
-BENCH_LIVE    "lockstep": with lockstep_torch.Live; else it starts anew after a death
+BENCH_LIVE    "lockstep": with lockstep_torch.Live; "torchft": with torchft's Manager, one replica a
+              rank; else it starts anew after a death
+BENCH_RANK    the rank, if RANK is another, as it is in each of torchft's replicas
 BENCH_STOP    a file that holds the last step once the job shall end: from then on without pauses
 BENCH_PAUSE   seconds between steps
 
 Each rank appends lines "EVENT RANK GENERATION STEP NS" to the file BENCH_TIMES: start, imported,
 joined (its process group stands), loaded (it has a state and its DDP), and step after each step. It
-prints a sum of all that it has at the end.
+prints a sum of all that it has at the end. torchft's ranks also stamp together, after a step of
+which all ranks were part.
 """
 
 import os
 import time
 
 TIMES = os.open(os.environ["BENCH_TIMES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-RANK, WIDTH = int(os.environ["RANK"]), 128
+RANK, WIDTH = int(os.environ.get("BENCH_RANK", os.environ["RANK"])), 128
+LIVE = os.environ.get("BENCH_LIVE")
 PAUSE = float(os.environ.get("BENCH_PAUSE", "0.05"))
 LAST = 10**9
 
@@ -21,7 +25,8 @@ LAST = 10**9
 def stamp(event, step=0):
     ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     generation = os.environ.get("LOCKSTEP_GENERATION")
-    generation = generation or "0-" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    generation = generation or "0-" + os.environ.get(
+        "BENCH_GENERATION", os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     os.write(TIMES, f"{event} {RANK} {generation} {step} {ns}\n".encode())
 
 
@@ -125,10 +130,43 @@ def anew():
     dist.destroy_process_group()
 
 
-if os.environ.get("BENCH_LIVE") == "lockstep":
-    living_on()
-else:
-    anew()
+def replica():
+    """As torchft's own example does it, with a quorum before each step's forward pass."""
+    import torchft
+
+    def load(state):
+        module.load_state_dict(state["module"])
+        optimizer.load_state_dict(state["optimizer"])
+        scheduler.load_state_dict(state["scheduler"])
+        stamp("loaded")
+
+    manager = torchft.Manager(
+        pg=torchft.ProcessGroupGloo(), min_replica_size=2, load_state_dict=load,
+        state_dict=lambda: {"module": module.state_dict(), "optimizer": optimizer.state_dict(),
+                            "scheduler": scheduler.state_dict()},
+        replica_id=f"replica-{RANK}")
+    stamp("joined")
+    ddp = torchft.DistributedDataParallel(manager, module, bucket_cap_mb=0.1)
+    wrapped = torchft.Optimizer(manager, optimizer)
+    over = False
+    while not over:
+        for x, y in loader:
+            wrapped.zero_grad()
+            torch.nn.functional.mse_loss(ddp(x), y).backward()
+            before = manager.current_step()
+            wrapped.step()
+            if manager.current_step() == before:
+                continue  # a step without effect
+            scheduler.step()
+            if manager.num_participants() == int(os.environ["BENCH_WORLD"]):
+                stamp("together", manager.current_step())
+            over = done(manager.current_step())
+            if over:
+                break
+    manager.shutdown(wait=False)
+
+
+{"lockstep": living_on, "torchft": replica}.get(LIVE, anew)()
 
 total = hashlib.sha256()
 for _, value in sorted(module.state_dict().items()):
