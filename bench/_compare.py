@@ -4,8 +4,7 @@ The program is programs/live.py, each launcher has its defaults but for what is 
 take turns, a job a sample. All stamps are the ranks' own, as in _live.py.
 
     torchrun  one torchrun for all ranks, c10d, --monitor_interval=0.1
-    torchrun-machines  one a machine; not among the default modes, because torch 2.15's ranks often
-              did not meet again
+    torchrun-machines  one a machine; not among the default modes
     JobSet    a pod a machine, which runs torchrun without restarts of its own; maxRestarts makes all
               pods anew. The API server, the controllers and JobSet are real; instead of kubelets
               this script starts a pod's process as soon as it sees the pod (_pods.py). So neither
@@ -149,15 +148,16 @@ class TorchFT(Peer):
     def together(self, since):
         """When each rank first made a step with all others, once all that died are back."""
         if since:
-            loaded = self.first_since("loaded", since)
-            if not loaded or set(loaded) != set(self.first_since("start", since)):
+            joined = self.first_since("joined", since)
+            if not joined or set(joined) != set(self.first_since("start", since)):
                 return {}
-            since = max(loaded.values())
+            since = max(joined.values())
         return self.first_since("together", since)
 
     def marks(self, kill):
-        """Of all ranks that began anew: others sometimes die of the first death."""
-        marks = {part: max(self.first_since(event, kill.killed).values()) for part, event in (
+        """Of all ranks that began anew: others sometimes die of the first death. If all do, nobody
+        loads a state."""
+        marks = {part: max(self.first_since(event, kill.killed).values(), default=0) for part, event in (
             ("spawn", "start"), ("imports", "imported"), ("join", "joined"), ("load", "loaded"))}
         return {**marks, "step": max(self.together(kill.killed).values())}
 
