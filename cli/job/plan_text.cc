@@ -216,8 +216,12 @@ std::string StoreText(const core::Checkpoint& checkpoint) {
               ? "at the job's end"
               : "every " + FormatDuration(checkpoint.persist_every);
   text += "; the newest " + std::to_string(checkpoint.keep) + " stay";
-  if (checkpoint.keep_every == Duration::zero()) return text;
-  return text + ", and of older ones one in each " + FormatDuration(checkpoint.keep_every);
+  if (checkpoint.keep_every != Duration::zero()) {
+    text += ", and of older ones one in each " + FormatDuration(checkpoint.keep_every);
+  }
+  if (!checkpoint.upload_bandwidth) return text;
+  return text + "; a machine uploads at most " + checkpoint.upload_bandwidth->ToString() +
+         " bytes a second";
 }
 
 }  // namespace

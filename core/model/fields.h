@@ -94,8 +94,8 @@ inline constexpr auto kFields<Checkpoint> = std::tuple(
     Field{"resume", &Checkpoint::resume, AtMost{4096}}, Field{"memory", &Checkpoint::memory},
     Field{"persistEvery", &Checkpoint::persist_every}, Field{"url", &Checkpoint::url, AtMost{1024}},
     Field{"secret", &Checkpoint::secret, AtMost{253}},
-    Field{"keep", &Checkpoint::keep, Between{1, 1000}},
-    Field{"keepEvery", &Checkpoint::keep_every});
+    Field{"keep", &Checkpoint::keep, Between{1, 1000}}, Field{"keepEvery", &Checkpoint::keep_every},
+    Field{"uploadBandwidth", &Checkpoint::upload_bandwidth});
 
 template <>
 inline constexpr auto kFields<Elastic> = std::tuple(

@@ -159,6 +159,7 @@ struct Checkpoint {
   int32_t keep = 3;    // newest checkpoints that stay in `url`
   Duration keep_every =
       Duration::zero();  // of older ones, one in each such interval stays; 0: none
+  std::optional<Quantity> upload_bandwidth;  // bytes/s of a machine's uploads; nullopt: no limit
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };

@@ -349,6 +349,9 @@ void ValidateObjectStore(Validator& validator) {
     if (checkpoint.keep_every != Duration::zero()) {
       validator.Error("spec.checkpoint.keepEvery", "needs spec.checkpoint.url");
     }
+    if (checkpoint.upload_bandwidth) {
+      validator.Error("spec.checkpoint.uploadBandwidth", "needs spec.checkpoint.url");
+    }
     return;
   }
   if (!IsStoreUrl(checkpoint.url)) {

@@ -94,6 +94,9 @@ void ValidateSharedMemory(Validator& validator, const Spec& spec) {
   const std::string path = "spec.sharedMemory";
   const std::optional<Quantity>& store = spec.checkpoint.memory.size;
   if (store) ValidateBytes(validator, "spec.checkpoint.memory.size", *store, kMostAmount);
+  if (const std::optional<Quantity>& bandwidth = spec.checkpoint.upload_bandwidth) {
+    ValidateBytes(validator, "spec.checkpoint.uploadBandwidth", *bandwidth, kMostAmount);
+  }
   if (!spec.shared_memory) return;
   ValidateBytes(validator, path, *spec.shared_memory, kMostAmount);
   if (!spec.resources_per_process.memory) return;

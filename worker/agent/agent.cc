@@ -286,7 +286,11 @@ Status Agent::OpenObjects() {
   const core::Checkpoint& checkpoint = config_.job.spec.checkpoint;
   bucket_.emplace(
       objects_.get(), config_.job_uid, checkpoint.resume, config_.first_attempt,
-      CheckpointBucket::Retention{.keep = checkpoint.keep, .every = checkpoint.keep_every});
+      CheckpointBucket::Limits{.keep = checkpoint.keep,
+                               .every = checkpoint.keep_every,
+                               .upload_bandwidth = checkpoint.upload_bandwidth
+                                                       ? checkpoint.upload_bandwidth->milli() / 1000
+                                                       : 0});
   pruner_ = std::move(*pruner);
   return {};
 }

@@ -78,6 +78,9 @@ TEST(PlanTextTest, ShowsTheObjectStoreOfTheCheckpoints) {
   checkpoint.keep_every = hours(24);
   EXPECT_THAT(PlanTable(view), HasSubstr("s3://bucket/gpt at the job's end; the newest 3 stay, and "
                                          "of older ones one in each 24h\n"));
+  checkpoint.upload_bandwidth = *Quantity::Parse("200Mi");
+  EXPECT_THAT(PlanTable(view),
+              HasSubstr("in each 24h; a machine uploads at most 200Mi bytes a second\n"));
 }
 
 TEST(PlanTextTest, ShowsWhatTensorFlowIsTold) {

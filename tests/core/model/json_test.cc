@@ -63,6 +63,7 @@ class Generator {
     spec.checkpoint.secret = Text();
     spec.checkpoint.keep_every = Span();
     if (Coin()) spec.checkpoint.keep = Int();
+    if (Coin()) spec.checkpoint.upload_bandwidth = Amount();
     spec.grace_period = Span();
     if (Coin()) spec.ttl_seconds_after_finished = Int();
     spec.active_deadline_seconds = int64_t{Int()} * Int();

@@ -267,6 +267,12 @@ TEST(Validate, HasAMessageForEveryRule) {
        "spec.checkpoint.secret: needs spec.checkpoint.url"},
       {Target::kLocal, "  command: [a]\n  checkpoint: {keepEvery: 24h}\n",
        "spec.checkpoint.keepEvery: needs spec.checkpoint.url"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {uploadBandwidth: 1Mi}\n",
+       "spec.checkpoint.uploadBandwidth: needs spec.checkpoint.url"},
+      {Target::kLocal,
+       "  command: [a]\n"
+       "  checkpoint: {url: \"s3://b-c/d\", uploadBandwidth: 100m, memory: {size: 1Gi}}\n",
+       "spec.checkpoint.uploadBandwidth: must be a whole number of bytes"},
       {Target::kLocal, "  command: [a]\n  checkpoint: {keep: 0}\n", "between 1 and 1000"},
       {Target::kLocal, "  command: [a]\n  gracePeriod: 25h\n", "between 0s and 24h"},
       {Target::kLocal, "  command: [a]\n  health: {startTimeout: 0s}\n", "between 1s and 168h"},

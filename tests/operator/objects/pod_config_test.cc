@@ -80,6 +80,7 @@ TEST(PodConfig, TellsTheAgentOfTheObjectStore) {
   job.spec.checkpoint.secret = "bucket";
   job.spec.checkpoint.keep = 5;
   job.spec.checkpoint.keep_every = hours(24);
+  job.spec.checkpoint.upload_bandwidth = Quantity::FromUnits(1 << 20);
   const core::AgentConfig config = Config(job);
   EXPECT_EQ(config.checkpoint_url, "s3://bucket/gpt");
   EXPECT_EQ(config.checkpoint_path, "");

@@ -251,6 +251,7 @@ def _store_rules():
         needs("!has(self.secret) || self.secret == ''", ".secret"),
         needs(f"!has(self.keepEvery) || !self.keepEvery.matches(r'{DURATION}') || "
               "duration(self.keepEvery) == duration('0s')", ".keepEvery"),
+        needs("!has(self.uploadBandwidth)", ".uploadBandwidth"),
     ]
 
 
@@ -285,6 +286,8 @@ def _time_and_logs():
                             "deleted after a commit."),
             "keepEvery": duration("Also keeps one older checkpoint in url for each such time. "
                                   "0s: none.", "1s", "168h", or_off=True),
+            "uploadBandwidth": amount("Most bytes a second that a machine uploads to url, as in "
+                                      "200Mi. Absent: no limit.", "8Pi", whole),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("!has(self.resume) || !self.resume.contains('/') || "

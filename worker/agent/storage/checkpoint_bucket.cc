@@ -38,13 +38,13 @@ Status StatusOf(const Result<Json>& result) {
 }  // namespace
 
 CheckpointBucket::CheckpointBucket(ObjectStore* store, std::string job_uid, std::string resume,
-                                   uint32_t first_attempt, Retention retention)
+                                   uint32_t first_attempt, Limits limits)
     : GenerationLine(store->url(),
                      "begin anew beside them with checkpoint.resume: Never, or choose another "
                      "checkpoint.url",
                      std::move(job_uid), std::move(resume), first_attempt),
       store_(store),
-      retention_(retention) {}
+      limits_(limits) {}
 
 std::string CheckpointBucket::PathOfRecord(Generation generation) const {
   return store_->url() + "/generations/" + generation.ToString();
@@ -107,7 +107,9 @@ Status CheckpointBucket::Create(const Record& record) const {
 
 Status CheckpointBucket::WritePart(CheckpointId to, const std::string& name, uint32_t machine,
                                    const std::string& folder) const {
-  return StatusOf(store_->Run({"put-part", "--checkpoint=" + NameOf(to, name),
+  // Options of the whole program come before the command.
+  return StatusOf(store_->Run({"--bandwidth=" + std::to_string(limits_.upload_bandwidth),
+                               "put-part", "--checkpoint=" + NameOf(to, name),
                                "--machine=" + std::to_string(machine), "--folder=" + folder},
                               kLong));
 }
@@ -120,10 +122,10 @@ Status CheckpointBucket::FinishPersisting(CheckpointId to, const std::string& na
 }
 
 Status CheckpointBucket::Prune(Generation generation) const {
-  return StatusOf(store_->Run({"prune", "--generation=" + generation.ToString(),
-                               "--job=" + job_uid(), "--keep=" + std::to_string(retention_.keep),
-                               "--keep-every=" + FormatDuration(retention_.every)},
-                              kLong));
+  return StatusOf(store_->Run(
+      {"prune", "--generation=" + generation.ToString(), "--job=" + job_uid(),
+       "--keep=" + std::to_string(limits_.keep), "--keep-every=" + FormatDuration(limits_.every)},
+      kLong));
 }
 
 Status CheckpointBucket::FetchPart(const core::MemoryPart& part, uint32_t machines,

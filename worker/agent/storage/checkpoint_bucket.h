@@ -18,16 +18,17 @@ namespace lockstep::agent {
 
 class CheckpointBucket final : public GenerationLine {
  public:
-  // Commits of a job that Prune leaves: the newest, and of older ones one in each interval (0:
-  // none).
-  struct Retention {
+  struct Limits {
+    // Commits of a job that Prune leaves: the newest, and of older ones one in each interval (0:
+    // none).
     int32_t keep = 3;
     Duration every = Duration::zero();
+    int64_t upload_bandwidth = 0;  // bytes a second of WritePart; 0: no limit
   };
 
   // `store` outlives it. `resume` is Auto or Never.
   CheckpointBucket(ObjectStore* store, std::string job_uid, std::string resume,
-                   uint32_t first_attempt, Retention retention);
+                   uint32_t first_attempt, Limits limits);
 
   // Uploads one machine's part of commit `to`, which lies in `folder`.
   Status WritePart(core::CheckpointId to, const std::string& name, uint32_t machine,
@@ -35,7 +36,7 @@ class CheckpointBucket final : public GenerationLine {
   // Makes it a commit, if the parts of so many machines are there. Conflict: two machines have a
   // file of the same name with other content, or a later generation has begun.
   Status FinishPersisting(core::CheckpointId to, const std::string& name, uint32_t machines) const;
-  // Deletes what Retention does not keep, once `generation` has a commit.
+  // Deletes what Limits does not keep, once `generation` has a commit.
   Status Prune(core::Generation generation) const;
   // Makes `folder` what `part` is in the store, of at most `limit` bytes; the whole checkpoint if
   // it was written by another number of machines.
@@ -53,7 +54,7 @@ class CheckpointBucket final : public GenerationLine {
   std::string PathOfCommits(core::Generation generation) const override;
 
   ObjectStore* store_;
-  Retention retention_;
+  Limits limits_;
 };
 
 }  // namespace lockstep::agent

@@ -64,6 +64,7 @@ _COMPANY = {
     "spec.checkpoint.url": {"memory": {"size": "1Gi"}},
     "spec.checkpoint.secret": _STORE,
     "spec.checkpoint.keepEvery": _STORE,
+    "spec.checkpoint.uploadBandwidth": _STORE,
     "spec.placement.topologyMode": {"topologyKey": "a"},
     "spec.placement.topologyLevels": {"topologyKey": "a"},
     "spec.placement.topologyLevels[]": {"topologyKey": "a"},

@@ -129,7 +129,7 @@ def test_the_url_of_the_object_store_never_changes_but_its_secret_may(jobs):
     jobs.suspend(name)
     assert "make a new job" in jobs.patch(name, {"checkpoint": {"url": "s3://bucket/b"}})
     assert "make a new job" in jobs.patch(name, {"checkpoint": {"url": None, "secret": None}})
-    assert jobs.patch(name, {"checkpoint": {"secret": "b", "keep": 5, "keepEvery": "24h"}}) is None
+    assert jobs.patch(name, {"checkpoint": {"secret": "b", "keep": 5, "keepEvery": "24h", "uploadBandwidth": "1Mi"}}) is None
 
 
 def test_every_rule_about_changes_rejects_a_change(whole, jobs):

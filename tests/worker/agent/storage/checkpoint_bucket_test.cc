@@ -30,7 +30,8 @@ class CheckpointBucketTest : public LoopTest {
     std::string pattern = testing::TempDir() + "/bucket-XXXXXX";
     root_ = mkdtemp(pattern.data());
     spawner_ = std::move(*Spawner::Create());
-    WriteScript("echo \"$@\" >> " + root_ + "/asked; cat " + root_ + "/$3");
+    WriteScript("echo \"$@\" >> " + root_ +
+                "/asked; while [ ${1#--} != $1 ]; do shift; done; cat " + root_ + "/$1");
     store_.emplace(loop(), spawner_.get(), root_ + "/lockstep-s3", "s3://bucket/run",
                    std::vector<std::string>{"AWS_ACCESS_KEY_ID=of-the-secret"},
                    ObjectStore::Handlers{.leave_out = [this](pid_t) { ++left_out_; },
@@ -55,8 +56,8 @@ class CheckpointBucketTest : public LoopTest {
     return asked.ok() ? *asked : "";
   }
   CheckpointBucket Bucket(const std::string& resume = "Auto",
-                          CheckpointBucket::Retention retention = {}) {
-    return {&*store_, "job", resume, 1, retention};
+                          CheckpointBucket::Limits limits = {}) {
+    return {&*store_, "job", resume, 1, limits};
   }
   // On a thread of its own, as the FileWorker has it.
   template <typename Work>
@@ -143,11 +144,22 @@ TEST_F(CheckpointBucketTest, AProgramThatIsMissingOrSaysNothingIsAnError) {
 
 TEST_F(CheckpointBucketTest, OldCheckpointsAreDeletedAsTheJobAsks) {
   Answers("prune", "{}");
-  const CheckpointBucket::Retention retention{.keep = 5, .every = hours(24)};
-  EXPECT_TRUE(Away([bucket = Bucket("Auto", retention)] { return bucket.Prune({2, 1}); }).ok());
+  const CheckpointBucket::Limits limits{.keep = 5, .every = hours(24)};
+  EXPECT_TRUE(Away([bucket = Bucket("Auto", limits)] { return bucket.Prune({2, 1}); }).ok());
   EXPECT_NE(Asked().find("prune --generation=2-1 --job=job --keep=5 --keep-every=24h"),
             std::string::npos)
       << Asked();
+}
+
+TEST_F(CheckpointBucketTest, OnlyUploadsHaveTheLimitOfBandwidth) {
+  Answers("put-part", "{}");
+  Answers("fetch", "{}");
+  const CheckpointBucket bucket = Bucket("Auto", {.upload_bandwidth = 1000});
+  EXPECT_TRUE(Away([&] { return bucket.WritePart({{2, 1}, 1}, "step-1", 0, "/run/part"); }).ok());
+  EXPECT_NE(Asked().find(" --bandwidth=1000 put-part "), std::string::npos) << Asked();
+  const core::MemoryPart part{.id = {{2, 1}, 1}, .name = "step-1"};
+  EXPECT_TRUE(Away([&] { return bucket.FetchPart(part, 1, "/run/part", 1 << 20); }).ok());
+  EXPECT_EQ(Asked().rfind("bandwidth"), Asked().find("bandwidth")) << Asked();
 }
 
 TEST_F(CheckpointBucketTest, TheProgramGetsTheCredentialsOfTheSecret) {
