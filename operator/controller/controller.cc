@@ -72,6 +72,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                                "Time from a job's turn to its decision", ShortTimes())),
       reconcile_(AddHistogram(metrics, "lockstep_operator_reconcile_seconds",
                               "Time from a job's snapshot to its decision", ShortTimes())),
+      node_reports_(loop, client, options_.node_reports),
       queue_({.by_namespace = !options_.namespaces.empty()}),
       scopes_(options_.namespaces),
       claims_(options_.claimant),
@@ -220,6 +221,7 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
                         const kube::NodeView is = after != nullptr ? *after : kube::NodeView{};
                         const std::string& name = (after != nullptr ? after : before)->meta.name;
                         const bool sick = caches_.sick.OnNode(name, after, BootTime());
+                        node_reports_.OnNode(BootTime(), name, after);
                         if (gone || sick || (is.out_of_service && !was.out_of_service) ||
                             (is.unreachable && !was.unreachable)) {
                           changed.insert(name);
@@ -326,6 +328,7 @@ void Controller::Wake(std::string_view name_space, std::string_view job, Priorit
 
 void Controller::Lead() {
   leading_ = true;
+  node_reports_.Lead(BootTime());
   LoadKeys();
 }
 
@@ -517,9 +520,10 @@ void Controller::ReportNodes(const JobKey& key, const core::JobStatus& before,
     if (node == nullptr) continue;
     const kube::ObjectRef regarding{"v1", "Node", "", each.node, node->meta.uid};
     const std::string reason = "Lockstep" + each.evidence;
-    events_->Record(regarding, kube::EventType::kWarning, reason, reason,
-                    "TrainingJob " + key.name_space + "/" + key.name + " " +
-                        WhatWasSeen(each.evidence) + "; see its status.suspectNodes");
+    const std::string message = "TrainingJob " + key.name_space + "/" + key.name + " " +
+                                WhatWasSeen(each.evidence) + "; see its status.suspectNodes";
+    events_->Record(regarding, kube::EventType::kWarning, reason, reason, message);
+    node_reports_.Note(BootTime(), each.node, each.evidence, message);
   }
 }
 

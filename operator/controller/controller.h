@@ -27,6 +27,7 @@
 #include "operator/controller/jobs/orders_under_way.h"
 #include "operator/controller/jobs/progress_turns.h"
 #include "operator/controller/jobs/rate_limiter.h"
+#include "operator/controller/node_reports.h"
 #include "operator/controller/observe/caches.h"
 #include "operator/controller/observe/job_store.h"
 #include "operator/controller/observe/refresher.h"
@@ -50,7 +51,8 @@ struct ControllerOptions {
   std::string claimant;                      // what this operator is called in claims
   bool watches_queues = true;                // else there are none
   SicknessSigns signs;                       // by which nodes count as sick
-  size_t max_polls = 256;                    // connections to gangs at a time
+  NodeReportOptions node_reports = {};
+  size_t max_polls = 256;  // connections to gangs at a time
 };
 
 class Controller final : private gang::GangLink::Owner {
@@ -146,6 +148,7 @@ class Controller final : private gang::GangLink::Owner {
   prometheus::Histogram* queue_wait_;
   prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
+  NodeReports node_reports_;
   ProgressTurns turns_;
 
   kube::WorkQueue queue_;

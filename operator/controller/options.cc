@@ -143,6 +143,19 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_flag("--ignore-cordons", cordon_is_well,
                "Leave machines on cordoned nodes; default: they move (failurePolicy.nodeHealth)")
       ->envname("LOCKSTEP_IGNORE_CORDONS");
+  int64_t report_seconds = 0;
+  app.add_option(
+         "--node-reports", report_seconds,
+         "Seconds for which a node shows condition LockstepSuspect after gangs lost machines "
+         "or ranks there (status.suspectNodes); 0: never. Not with --namespace")
+      ->envname("LOCKSTEP_NODE_REPORTS")
+      ->check(CLI::Range(0, 31'536'000, "0..31536000"))
+      ->capture_default_str();
+  app.add_option("--node-report-taint", options->node_reports.taint,
+                 "Effect of a taint lockstep.dev/suspect that the node gets in place of the "
+                 "condition")
+      ->envname("LOCKSTEP_NODE_REPORT_TAINT")
+      ->check(CLI::IsMember({"NoSchedule", "PreferNoSchedule"}));
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
       ->envname("LOCKSTEP_HEALTH_ADDRESS")
@@ -199,6 +212,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options->lease_duration = seconds(lease_seconds);
+  options->node_reports.stay = options->namespaces.empty() ? seconds(report_seconds) : seconds(0);
   options->watch_silence = seconds(silence_seconds);
   options->log_json = format == "json";
   options->signs.cordon = !cordon_is_well;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "operator/controller/node_reports.h"
 #include "operator/controller/observe/sick_nodes.h"
 #include "operator/kube/http/transport_factory.h"
 #include "operator/objects/pod_object.h"
@@ -23,6 +24,7 @@ struct Options {
   std::string agent_image;
   AgentDelivery delivery;
   SicknessSigns signs;
+  NodeReportOptions node_reports;
   std::string health_address = "8081";
   std::string metrics_address = "8080";
   std::string lease_name = "lockstep-operator";

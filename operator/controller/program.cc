@@ -116,6 +116,7 @@ class Operator {
                      .claimant = Claimant(),
                      .watches_queues = options.kueue,
                      .signs = options.signs,
+                     .node_reports = options.node_reports,
                      .max_polls = MaxPolls()}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")

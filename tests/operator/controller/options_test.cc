@@ -51,6 +51,13 @@ TEST(Options, NamespacesAreGivenOneByOneOrWithCommas) {
   EXPECT_THAT(by_environment.options.namespaces, ElementsAre("c", "d"));
 }
 
+TEST(Options, NodesAreReportedOnlyIfAskedForAndInAllNamespaces) {
+  EXPECT_EQ(Parse({}).options.node_reports.stay, Duration::zero());
+  EXPECT_EQ(Parse({"--node-reports=60"}).options.node_reports.stay, seconds(60));
+  EXPECT_EQ(Parse({"--node-reports=60", "--namespace=a"}).options.node_reports.stay,
+            Duration::zero());
+}
+
 TEST(Options, SignsOfSicknessReplaceTheDefaultOnes) {
   const SicknessSigns defaults = Parse({}).options.signs;
   EXPECT_TRUE(defaults.cordon);
