@@ -4,6 +4,7 @@ import json
 import sys
 
 from broken_loss import TRAIN, undisturbed
+from paths import ROOT
 from waiting import wait_until
 
 ONE = {"numMachines": 1, "processesPerMachine": 1}
@@ -45,6 +46,7 @@ def test_rule_that_fails_names_metric_rank_step_and_value_in_status_and_describe
 def test_rule_that_restarts_resumes_before_the_step_and_leaves_its_data_out(jobs, tmp_path):
     (tmp_path / "train.py").write_text(TRAIN)
     jobs.apply("gpt", f"exec {sys.executable} {tmp_path}/train.py", **ONE,
+               env=[{"name": "PYTHONPATH", "value": str(ROOT / "worker/python")}],
                checkpoint={"path": str(tmp_path / "ckpt")},
                failurePolicy=rules(action="RestartFromEarlier", skipSteps=1))
     status = jobs.wait_state("gpt", "Succeeded")
