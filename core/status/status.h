@@ -304,7 +304,7 @@ inline constexpr size_t kMaxStatusString = 256;
 inline constexpr size_t kMaxStatusStderr = 1024;
 inline constexpr size_t kMaxMachineStatuses = 100;
 inline constexpr size_t kMaxStatusHistory = 10;
-inline constexpr size_t kMaxConditions = 24;
+inline constexpr size_t kMaxConditions = 16;
 inline constexpr size_t kMaxMetrics = 16;
 inline constexpr size_t kMaxSuspectNodes = 20;
 

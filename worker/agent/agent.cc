@@ -510,7 +510,7 @@ struct Agent::ActionVisitor {
   }
   void operator()(const core::StopProcesses& stop) const {
     if (!stop.spared.empty()) agent.rejoin_->OnEnded(stop.spared);
-    agent.ranks_->Stop(stop.generation, stop.kill_at, stop.spared);
+    agent.ranks_->Stop(stop.generation, stop.kill_at, stop.spared, stop.sure);
   }
   void operator()(const core::SetLease& lease) const { agent.guard_->SetLeaseEnd(lease.end); }
   void operator()(const core::AnswerCommit& answer) const { agent.commits_->OnAnswer(answer); }

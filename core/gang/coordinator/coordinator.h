@@ -339,6 +339,7 @@ class Coordinator {
   std::optional<CheckpointId> MemoryToBeginFrom();
   void CheckCopies();
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
+  bool DiedSurely(const Slot& slot) const;
   // `evidence`: how long members may first collect the stacks of their ranks.
   void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
   // No generation follows soon, so processes that wait for one are stopped.

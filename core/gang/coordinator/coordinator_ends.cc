@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "core/failure/peer_loss.h"
 #include "core/gang/coordinator/coordinator.h"
 #include "core/gang/coordinator/machine_fates.h"
 #include "core/gang/diagnosis/root_cause.h"
@@ -37,6 +38,14 @@ std::string StopWords(StopReason reason, const std::string& words) {
 
 }  // namespace
 
+// It is blamed before each rank that says why it fails (root_cause.cc).
+bool Coordinator::DiedSurely(const Slot& slot) const {
+  return slot.report.generation == generation_ &&
+         std::ranges::any_of(slot.report.deaths, [](const Failure& death) {
+           return death.by_itself && IsNeverAReaction(death) && LossOf(death) == PeerLoss::kNone;
+         });
+}
+
 void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duration evidence) {
   if (!Live()) return;
   phase_ = CoordinatorPhase::kStopping;
@@ -56,8 +65,11 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   Record().stop_reason = reason;
   outbox_.Change();
   if (grace <= Duration::zero()) commits_.RefuseAll("the generation is stopping");
+  const bool sure =
+      reason == StopReason::kFailure &&
+      std::ranges::any_of(roster_.gang(), [this](const Slot& slot) { return DiedSurely(slot); });
   for (const Slot& slot : roster_.gang())
-    Send(slot, Stop{generation_, reason, grace, evidence, stopping_.keep});
+    Send(slot, Stop{generation_, reason, grace, evidence, stopping_.keep, sure});
 }
 
 void Coordinator::StopKept(const Slot& slot) {

@@ -513,7 +513,7 @@ void Member::Handle(Time now, const Stop& message) {
       actions_.emplace_back(CollectEvidence{report_.generation, stopping_.evidence_until});
       return;
     }
-    StopRanks(now, now + message.grace, message.keep);
+    StopRanks(now, now + message.grace, message.keep, message.sure);
     return;
   } else if (rejoin_.keeping && !message.keep) {
     return StopRanks(now, now);

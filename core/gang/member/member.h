@@ -76,6 +76,7 @@ struct StopProcesses {
   Generation generation;
   Time kill_at{};
   std::set<uint32_t> spared = {};
+  bool sure = false;  // as in Stop
 };
 // Look where the ranks are and answer with OnEvidence. They are stopped then, or at `until`; unless
 // `look`: answer with OnLooked, and they go on.
@@ -355,7 +356,7 @@ class Member {
   bool Obey(Time now, uint32_t machine0_attempt);
   void MarkLeaseExpired(Time at);
   // `keep`: ranks that can take part in the next generation stay alive.
-  void StopRanks(Time now, Time kill_at, bool keep = false);
+  void StopRanks(Time now, Time kill_at, bool keep = false, bool sure = false);
   void EndStop(Time kill_at);
   // `rank` is no longer spared; the others still are.
   void SpareNoMore(uint32_t rank);

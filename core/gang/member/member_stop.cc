@@ -15,7 +15,7 @@ constexpr Duration kLeavePatience = seconds(5);
 
 }  // namespace
 
-void Member::StopRanks(Time now, Time kill_at, bool keep) {
+void Member::StopRanks(Time now, Time kill_at, bool keep, bool sure) {
   if (!HasRanks() && phase() != MemberPhase::kFinished) return;
   if (rejoin_.keeping && !keep) {
     // They have no part in a generation in which they could save anything.
@@ -34,8 +34,8 @@ void Member::StopRanks(Time now, Time kill_at, bool keep) {
   stopping_.others_dead = false;
   if (rejoin_.keeping) rejoin_.until = std::max(now + kLeavePatience, kill_at);
   if (rejoin_.keeping || kill_at <= now) RefuseCommits("the generation is stopping");
-  actions_.emplace_back(StopProcesses{report_.generation, kill_at,
-                                      rejoin_.keeping ? rejoin_.ranks : std::set<uint32_t>()});
+  actions_.emplace_back(StopProcesses{
+      report_.generation, kill_at, rejoin_.keeping ? rejoin_.ranks : std::set<uint32_t>(), sure});
 }
 
 MemberActions Member::OnAllDead(Time now, Generation generation) {

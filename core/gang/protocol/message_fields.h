@@ -124,9 +124,10 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"skipSteps", &Start::skip_steps});
 
 template <>
-inline constexpr auto kFields<Stop> = std::tuple(
-    Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
-    Field{"grace", &Stop::grace}, Field{"evidence", &Stop::evidence}, Field{"keep", &Stop::keep});
+inline constexpr auto kFields<Stop> =
+    std::tuple(Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
+               Field{"grace", &Stop::grace}, Field{"evidence", &Stop::evidence},
+               Field{"keep", &Stop::keep}, Field{"sure", &Stop::sure});
 
 template <>
 inline constexpr auto kFields<CommitReply> =

@@ -410,6 +410,8 @@ struct Stop {
   Duration grace{};     // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
   Duration evidence{};  // before that: time limit for collecting stacks of the ranks; 0: none
   bool keep = false;    // ranks that can take part in the next generation may stay alive
+  // The cause is a death that no peer's end causes. Ranks that say why they fail need no time then.
+  bool sure = false;
 };
 
 struct CommitReply {

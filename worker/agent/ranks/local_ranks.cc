@@ -363,7 +363,8 @@ void LocalRanks::OnDone(const DoneReport& report) {
 
 // ---- ending ----
 
-void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32_t>& spared) {
+void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32_t>& spared,
+                      bool sure) {
   down_.clear();
   if (generation == generation_ && generation_.exists()) {
     mpi_.Stop();
@@ -373,7 +374,7 @@ void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32
       if (view.pid == 0) continue;
       if (spared.contains(view.rank)) {
         pids.insert(view.pid);
-      } else if (SaysWhyItFails(static_cast<int>(view.rank))) {
+      } else if (!sure && SaysWhyItFails(static_cast<int>(view.rank))) {
         ending.pids.insert(view.pid);
       }
     }

@@ -87,7 +87,10 @@ class LocalRanks final : private ProcessSet::Owner, private MpiOwner {
   // nothing that it left behind is alive. What cleared its environment is not known as its own, and
   // is swept with the generation.
   void StartAgain(core::Generation generation, uint32_t rank, Time lease_end);
-  void Stop(core::Generation generation, Time kill_at, const std::set<uint32_t>& spared = {});
+  // A rank that has just said why it fails has a moment to end by itself, so that who failed first
+  // is known, unless that is `sure`.
+  void Stop(core::Generation generation, Time kill_at, const std::set<uint32_t>& spared = {},
+            bool sure = false);
   // Whether a process of the rank's can outlive a generation: one that is no launcher's and has no
   // identity in MPI.
   bool CanKeep(uint32_t rank) const;

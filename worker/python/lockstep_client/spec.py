@@ -505,6 +505,11 @@ class Checkpoint(Record):
     keep_every: Optional[str] = field(default=None, metadata=of("keepEvery"))
     """Also keeps one older checkpoint in url for each such time. 0s: none. Default: 0s."""
 
+    upload_bandwidth: Optional[Union[int, str]] = field(
+        default=None, metadata=of("uploadBandwidth")
+    )
+    """Most bytes a second that a machine uploads to url, as in 200Mi. Absent: no limit."""
+
 
 @dataclass(repr=False)
 class Health(Record):

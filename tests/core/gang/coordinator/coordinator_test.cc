@@ -62,6 +62,21 @@ TEST_F(CoordinatorTest, RestartsTheWholeGangInPlaceWhenAProcessIsKilled) {
   EXPECT_EQ(coordinator_->counters().process_failures, 1U);
 }
 
+TEST_F(CoordinatorTest, TheCauseIsSureIfNoPeersEndCanBeTheReasonOfADeath) {
+  Begin(2);
+  Kill(1, 2, SIGKILL);
+  ASSERT_EQ(machines_[0].stops.size(), 1U);
+  EXPECT_TRUE(machines_[0].stops[0].sure);
+  EXPECT_TRUE(machines_[1].stops.at(0).sure);
+}
+
+TEST_F(CoordinatorTest, TheCauseIsNotSureIfAPeersEndMayBeTheReasonOfADeath) {
+  Begin(2);
+  Kill(1, 2, SIGABRT);
+  ASSERT_EQ(machines_[0].stops.size(), 1U);
+  EXPECT_FALSE(machines_[0].stops[0].sure);
+}
+
 TEST_F(CoordinatorTest, WaitsForEveryMachineToConfirmItsRanksDead) {
   Begin(2);
   machines_[0].hold_death = true;

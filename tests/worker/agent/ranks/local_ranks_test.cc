@@ -251,6 +251,19 @@ TEST_F(LocalRanksTest, ALaunchersCommandsRunOneAfterTheOther) {
   EXPECT_EQ(died_[0].second.exit_code, 3);
 }
 
+TEST_F(LocalRanksTest, ARankThatSaysWhyItFailsHasNoTimeIfTheCauseIsSure) {
+  Make(
+      "echo 'Traceback (most recent call last):' >&2; until [ -e go ]; do sleep 0.01; done; "
+      "touch $RANK.ended");
+  Start(kFirst);
+  ASSERT_TRUE(
+      RunUntil([&] { return logs_.WordsBegan(2) != kNever && logs_.WordsBegan(3) != kNever; }));
+  ranks_->Stop(kFirst, BootTime(), {}, true);
+  ASSERT_TRUE(WriteFileAtomically(config_.run_dir + "/go", "").ok());
+  ASSERT_TRUE(RunUntil([&] { return !all_dead_.empty(); }));
+  EXPECT_FALSE(Written("2.ended") || Written("3.ended"));
+}
+
 TEST_F(LocalRanksTest, AStopOfAGenerationThatNeverBeganIsAnsweredAfterTheCall) {
   Make("exec sleep 1000");
   ranks_->Stop(kFirst, BootTime());
