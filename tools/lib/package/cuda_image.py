@@ -5,7 +5,6 @@ fetched once: about 0.8 GB an architecture. The lower layer is that of `tools/pa
 that has one of the two images fetches only what the other adds.
 """
 
-import functools
 import pathlib
 import shutil
 import subprocess
@@ -36,22 +35,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    stages = {folder.name: folder / "bin" for folder in staging.stage_all(options)}
-    options.out.mkdir(parents=True, exist_ok=True)
-    if not options.no_build:
-        for architecture in stages:
-            trainer_bundle.build(architecture)
-    archive = image.path(options.out, staging.version(), NAME)
-    make({architecture: (programs, wheels(architecture)) for architecture, programs in stages.items()}, archive,
-         options.push)
-    print(f"{archive} {NAME}={image.digest(archive)}")
-
-
-def make(parts, archive, registry=None):
-    """Writes the index of {architecture: (folder of programs, paths of wheels)} to `archive`."""
-    fill = {architecture: functools.partial(_make_roots, architecture=architecture, programs=programs, wheels=found)
-            for architecture, (programs, found) in parts.items()}
-    image.make_index(NAME, RECIPE, LABELS, fill, archive, staging.source_date(), registry)
+    worker_image.make(options, NAME, RECIPE, LABELS, _make_roots)
 
 
 def wheels(architecture):
@@ -72,9 +56,9 @@ def wheels(architecture):
     return [next(folder.glob(f"{start}*.whl")) for start in starts]
 
 
-def _make_roots(root, architecture, programs, wheels):
+def _make_roots(root, architecture, programs):
     worker_image.make_root(root / "worker", architecture=architecture, programs=programs)
-    unpack(wheels, root / "cuda", architecture)
+    unpack(wheels(architecture), root / "cuda", architecture)
 
 
 def unpack(wheels, root, architecture):

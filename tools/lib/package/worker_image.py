@@ -28,16 +28,23 @@ def add_arguments(parser):
 
 
 def run(options):
+    make(options, "worker", RECIPE, LABELS, make_root)
+
+
+def make(options, name, recipe, labels, make_roots):
+    """Makes lockstep/`name`, as image.make_index does. make_roots(folder, architecture=, programs=) fills what the
+    `recipe` takes for an architecture.
+    """
     stages = {folder.name: folder / "bin" for folder in staging.stage_all(options)}
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.no_build:
         for architecture in stages:
             trainer_bundle.build(architecture)
-    archive = image.path(options.out, staging.version(), "worker")
-    fill = {architecture: functools.partial(make_root, architecture=architecture, programs=folder)
+    archive = image.path(options.out, staging.version(), name)
+    fill = {architecture: functools.partial(make_roots, architecture=architecture, programs=folder)
             for architecture, folder in stages.items()}
-    image.make_index("worker", RECIPE, LABELS, fill, archive, staging.source_date(), options.push)
-    print(f"{archive} worker={image.digest(archive)}")
+    image.make_index(name, recipe, labels, fill, archive, staging.source_date(), options.push)
+    print(f"{archive} {name}={image.digest(archive)}")
 
 
 def make_root(root, architecture, programs):
