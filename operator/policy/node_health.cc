@@ -69,9 +69,14 @@ bool IsMoving(const ReconcileContext& context, const Machine& machine) {
   return machine.seen->uid == move->uid || machine.life == Life::kPending;
 }
 
+bool IgnoresNodes(const ReconcileContext& context) {
+  return context.spec().failure_policy.node_health == NodeHealth::kIgnore &&
+         Holds(Rule::kMovesAsPolicySays);
+}
+
 std::vector<const Machine*> MachinesOnSickNodes(const ReconcileContext& context) {
   std::vector<const Machine*> sick;
-  if (context.spec().failure_policy.node_health == NodeHealth::kIgnore) return sick;
+  if (IgnoresNodes(context)) return sick;
   for (const Machine& machine : context.machines) {
     if (IsSick(context, machine)) sick.push_back(&machine);
   }
@@ -295,8 +300,7 @@ void MoveOffSickNodes(ReconcileContext& context) {
 }
 
 size_t PlacesForMoves(ReconcileContext& context) {
-  const bool ignored = context.spec().failure_policy.node_health == NodeHealth::kIgnore;
-  if (ignored || IsQueued(context)) return 0;
+  if (IgnoresNodes(context) || IsQueued(context)) return 0;
   int64_t wanted = 0;
   if (WhyAllStay(context).empty() && !AwaitsFirstCommit(context)) {
     wanted = std::min<int64_t>(std::ssize(MachinesToMove(context)), MostAtOnce(context));
@@ -315,7 +319,7 @@ size_t PlacesForMoves(ReconcileContext& context) {
 }
 
 void ObserveNodeHealth(ReconcileContext& context) {
-  if (context.spec().failure_policy.node_health == NodeHealth::kIgnore) {
+  if (IgnoresNodes(context)) {
     return SetCondition(context, kCondition, false, "Ignored", "");
   }
   const std::vector<const Machine*> sick = MachinesOnSickNodes(context);

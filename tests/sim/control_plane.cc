@@ -314,6 +314,11 @@ void ControlPlane::JudgeMove(const control::MachineObservation& pod) {
     invariants.Violate("MovesHaveACause", pod.name + " is asked to leave a node that is well");
     return;
   }
+  if (world_.shape().moves_never) {
+    invariants.Violate("MovesAsPolicySays",
+                       pod.name + " is asked to leave, and the job's nodeHealth is Ignore");
+    return;
+  }
   if (world_.now() > moved_at_ + kOneRound) moved_.clear();
   moved_.insert(pod.uid);
   moved_at_ = world_.now();

@@ -21,8 +21,9 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.max_restarts = shape.max_restarts;
   spec.failure_policy.restart_grace_period = shape.restart_grace;
   spec.failure_policy.max_machine_replacements = 20;
-  spec.failure_policy.node_health =
-      shape.moves_now ? core::NodeHealth::kNow : core::NodeHealth::kAtCheckpoint;
+  spec.failure_policy.node_health = shape.moves_never ? core::NodeHealth::kIgnore
+                                    : shape.moves_now ? core::NodeHealth::kNow
+                                                      : core::NodeHealth::kAtCheckpoint;
   spec.preflight.enabled = shape.preflight;
   if (shape.synced) spec.sync.emplace();
   if (shape.elastic) {

@@ -415,6 +415,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   }
   if (Has(faults, FaultKind::kSickNode)) {
     shape.moves_now = seed % 2 == 1;
+    shape.moves_never = seed % 7 == 2;
     // Of a job that never commits no machine moves at a checkpoint.
     if (seed % 3 == 0) shape.commit_every = std::numeric_limits<int64_t>::max();
   }
@@ -530,7 +531,8 @@ void DrawQueue(Schedule& schedule) {
 
 // In every eleventh cluster nodes fall sick, and most recover.
 void DrawSickness(Schedule& schedule) {
-  const bool wanted = schedule.Off("MovesNeedAPlace") || schedule.Off("MovesAwaitACommit");
+  const bool wanted = schedule.Off("MovesNeedAPlace") || schedule.Off("MovesAwaitACommit") ||
+                      schedule.Off("MovesAsPolicySays");
   const bool draws = wanted || schedule.seed % 11 == 3;
   if (!schedule.cluster || !draws) return;
   Random random(schedule.seed ^ kSickStream);

@@ -106,12 +106,13 @@ struct Shape {
   bool elastic = false;    // it goes on with any number of machines
   Duration shrink_after{};
   Duration grow_after{};
-  bool moves_now = false;   // nodeHealth: Now; else AtCheckpoint
-  bool synced = false;      // a user syncs code now and then
-  bool ports = false;       // its ranks get some, and are told of the others'
-  bool peers_fail = false;  // collectives of a dead rank's peers end in errors
-  Duration network{};       // of a message, at most
-  int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths
+  bool moves_now = false;    // nodeHealth: Now; else AtCheckpoint
+  bool moves_never = false;  // nodeHealth: Ignore
+  bool synced = false;       // a user syncs code now and then
+  bool ports = false;        // its ranks get some, and are told of the others'
+  bool peers_fail = false;   // collectives of a dead rank's peers end in errors
+  Duration network{};        // of a message, at most
+  int64_t skew = 0;          // clocks' rates differ from the truth by at most this, in millionths
 };
 // Whether the rank's death is no matter of the others'.
 inline bool IsAlone(const Shape& shape, uint32_t rank) {

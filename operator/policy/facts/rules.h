@@ -28,6 +28,7 @@ enum class Rule : uint8_t {
   kQuotaAskedForSince,   // what was admitted before a machine gave its share back is not for it
   kMovesNeedAPlace,      // a machine leaves a sick node only if another node is there for it
   kMovesAwaitACommit,    // and with nodeHealth AtCheckpoint only after a checkpoint
+  kMovesAsPolicySays,    // and with nodeHealth Ignore never
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
@@ -35,9 +36,9 @@ constexpr auto NamesOf(Rule) {
                                      "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
                                      "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
                                      "LeftBeforeReleased", "SilenceIsCharged", "QuotaAskedForSince",
-                                     "MovesNeedAPlace", "MovesAwaitACommit"});
+                                     "MovesNeedAPlace", "MovesAwaitACommit", "MovesAsPolicySays"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kMovesAwaitACommit) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kMovesAsPolicySays) + 1);
 
 }  // namespace lockstep::control
 
