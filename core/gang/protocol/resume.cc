@@ -66,7 +66,7 @@ std::optional<int64_t> StepInName(std::string_view name) {
 
 EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
                                 const std::vector<CheckpointEntry>& checkpoints, Generation self,
-                                int64_t before) {
+                                int64_t before, const IsOwnPath& is_own) {
   const auto will_do = [before](const std::string& path) {
     const std::optional<int64_t> step = StepInName(path);
     return step && *step < before;
@@ -74,6 +74,7 @@ EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
   EarlierCheckpoint chosen;
   const GenerationFile* at = FileBefore(files, self);
   bool removed = false;
+  bool unnamed = false;          // a commit of the line has no step in its name
   std::optional<uint32_t> last;  // number of the commit from which the line goes back
   while (at != nullptr) {
     std::map<uint32_t, std::string> commits;
@@ -88,18 +89,21 @@ EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
         chosen.path = path;
         return chosen;
       }
+      unnamed = unnamed || !StepInName(path);
       chosen.set_aside.push_back(path);
     }
     const CheckpointId id = CheckpointIdOf(at->resumes);
     const GenerationFile* older = FileOf(files, id.generation);
-    if (at->resumes.empty() || older == nullptr || !(older->generation < at->generation)) break;
+    // A checkpoint of another job may have the number of one of this job's generations.
+    if (older == nullptr || !(older->generation < at->generation)) break;
+    if (!is_own(at->resumes, older->generation)) break;
     at = older;
     last = id.number;
   }
   // What the job began from: nothing, or a checkpoint of another job.
   const std::string first = at == nullptr ? "" : at->resumes;
   const bool theirs_will_do = first.empty() || !StepInName(first) || will_do(first);
-  chosen.missing = removed || !theirs_will_do;
+  chosen.missing = removed || unnamed || !theirs_will_do;
   if (!chosen.missing) chosen.path = first;
   return chosen;
 }

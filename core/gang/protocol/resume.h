@@ -6,6 +6,7 @@
 #define LOCKSTEP_CORE_GANG_PROTOCOL_RESUME_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,16 +49,19 @@ struct EarlierRequest {
   int64_t skip_last = -1;
 };
 struct EarlierCheckpoint {
-  std::string path;                    // "": the beginning
-  bool missing = false;                // no checkpoint will do, and older ones were removed
+  std::string path;      // "": the beginning
+  bool missing = false;  // no checkpoint will do, and older ones were removed or have no step
   std::vector<std::string> set_aside;  // newer ones in the line, which stay but are not read again
 };
+// Whether a checkpoint's path lies in this job's folder of the generation.
+using IsOwnPath = std::function<bool(const std::string& path, Generation generation)>;
 // The newest checkpoint in the line of `self` whose name has a step before `before`. The line is
-// that of ChooseResume, and then what each generation resumed from. A checkpoint without a step in
-// its name is passed over. The beginning is taken only if no checkpoint of the line is missing.
+// that of ChooseResume, and then what each generation resumed from, while `is_own` holds. A
+// checkpoint without a step in its name is passed over. The beginning is taken only if each
+// checkpoint of the line is there and has a step in its name.
 EarlierCheckpoint ChooseEarlier(const std::vector<GenerationFile>& files,
                                 const std::vector<CheckpointEntry>& checkpoints, Generation self,
-                                int64_t before);
+                                int64_t before, const IsOwnPath& is_own);
 
 // The step in a checkpoint's name or path: the number behind the last "step", or else behind
 // "checkpoint" or "iter", as in step-1200, global_step1200 and checkpoint-1200.

@@ -11,9 +11,9 @@ namespace lockstep::agent {
 namespace {
 
 constexpr const char* kNoneEarlier =
-    "no committed checkpoint from before the first bad step is left: of those with a step in "
-    "their name, as in step-1200, all are newer; keep more checkpoints, or restart the job from "
-    "one of your own by checkpoint.resume";
+    "no committed checkpoint is known to be from before the first bad step: those with a step in "
+    "their name, as in step-1200, are newer, and others have no step there or were removed; keep "
+    "more checkpoints, name them by step, or restart the job from one by checkpoint.resume";
 
 }  // namespace
 

@@ -56,11 +56,9 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(
   Status made = MakeFolder(generation);
   if (!made.ok()) return made.error();
   Begun next;
-  const GenerationFile* before = core::FileBefore(found->own, generation);
-  if (before != nullptr) {
-    next.skips = before->skips;
-    next.earlier = before->earlier;
-  }
+  const auto is_own = [this](const std::string& path, Generation of) {
+    return fs::path(path).parent_path() == PathOfCommits(of);
+  };
   std::string& resumes = next.resumes;
   const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
     return file.generation.attempt >= first_attempt_;
@@ -70,6 +68,10 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(
     Status there = resumes.empty() ? Status() : CheckResume(resumes);
     if (!there.ok()) return there.error();
   } else {
+    if (const GenerationFile* before = core::FileBefore(found->own, generation)) {
+      next.skips = before->skips;
+      next.earlier = before->earlier;
+    }
     std::vector<CheckpointEntry> checkpoints;
     for (const GenerationFile& file : found->own) {
       Result<std::vector<CheckpointEntry>> entries = ReadCommits(*found, file.generation);
@@ -78,7 +80,7 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(
     }
     if (earlier) {
       core::EarlierCheckpoint chosen =
-          core::ChooseEarlier(found->own, checkpoints, generation, earlier->before);
+          core::ChooseEarlier(found->own, checkpoints, generation, earlier->before, is_own);
       if (chosen.missing) return Begun{.resumes = "", .none_earlier = true};
       resumes = std::move(chosen.path);
       next.set_aside = std::move(chosen.set_aside);
@@ -94,8 +96,7 @@ Result<GenerationLine::Begun> GenerationLine::BeginGeneration(
   if (!created.ok()) return created.error();
   const core::CheckpointId commit = core::CheckpointIdOf(resumes);
   const bool ours = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
-    return file.generation == commit.generation &&
-           fs::path(resumes).parent_path() == PathOfCommits(commit.generation);
+    return file.generation == commit.generation && is_own(resumes, commit.generation);
   });
   if (ours) next.commit = commit;
   return next;

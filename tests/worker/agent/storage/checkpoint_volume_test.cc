@@ -114,6 +114,27 @@ TEST_F(CheckpointVolumeTest, NothingBeginsIfNoEarlierCheckpointIsLeft) {
   EXPECT_FALSE(fs::exists(root_ + "/generations/1-2"));
 }
 
+TEST_F(CheckpointVolumeTest, NothingBeginsAnewBesideCheckpointsWithoutAStepInTheirNames) {
+  Begin({1, 1});
+  Commit({1, 1}, 1, "epoch-1");
+  Commit({1, 1}, 2, "epoch-2");
+  const auto begun = Volume().BeginGeneration({1, 2}, core::EarlierRequest{.before = 5000});
+  ASSERT_TRUE(begun.ok());
+  EXPECT_TRUE(begun->none_earlier);
+}
+
+TEST_F(CheckpointVolumeTest, ANewStartForgetsSkippedStepsAndEarlierRestarts) {
+  Begin({1, 1});
+  Commit({1, 1}, 1, "step-10");
+  const core::EarlierRequest request{.before = 15, .skip_first = 8, .skip_last = 16};
+  ASSERT_EQ(Volume().BeginGeneration({1, 2}, request)->skips, "11-16");
+  const auto begun = Volume("Never", "job", 2).BeginGeneration({2, 1});
+  ASSERT_TRUE(begun.ok());
+  EXPECT_EQ(begun->resumes, "");
+  EXPECT_EQ(begun->skips, "");
+  EXPECT_EQ(begun->earlier, 0U);
+}
+
 TEST_F(CheckpointVolumeTest, WhatIsNotCommittedIsNotComplete) {
   Begin({1, 1});
   fs::create_directories(root_ + "/checkpoints/1-1/step-10");
