@@ -256,6 +256,9 @@ class Coordinator {
     uint32_t earlier = 0;                   // restarts of this kind in the job's life
     std::optional<int64_t> bad;   // the first bad step before the last restart of this kind
     std::optional<int64_t> from;  // the step that it resumed from; 0: the beginning
+    // The first step of values that were bad up to the end of the last generation; checkpoints from
+    // there on may be bad.
+    std::optional<int64_t> suspect;
   };
   struct Ending {
     std::optional<Verdict> failing;  // the verdict, once the last checkpoint is written
@@ -348,6 +351,7 @@ class Coordinator {
   void ApplyFailurePolicy(Time now, const Failure& root);
   FailureContext ContextOf(const Failure& root) const;
   void NoteMetric(const Slot& slot, const Report& report);
+  void NoteBadSteps(const std::vector<MachineFate>& fates);
   // The next generation resumes from before the root cause's first bad step.
   void GoBack(const FailureRule& rule, const Failure& root);
   void OnEarlierPrepared(const Prepared& prepared);

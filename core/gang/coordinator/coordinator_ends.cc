@@ -124,6 +124,8 @@ void Coordinator::Conclude(Time now) {
   commits_.RefuseAll("the generation has ended");
   alone_.DropUncharged();
   Wait();
+  std::vector<MachineFate> fates = FatesOf(generation_, roster_, lease_, alone_);
+  NoteBadSteps(fates);
   if (Requested(stopping_.reason)) {
     ++counters_.stops;
     record.failure.cause = Cause::kStopRequested;
@@ -131,7 +133,6 @@ void Coordinator::Conclude(Time now) {
     FinishRestart();
     return;
   }
-  std::vector<MachineFate> fates = FatesOf(generation_, roster_, lease_, alone_);
   if (stopping_.reason == StopReason::kLeaseExpired && !fates[0].lease_expired) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
@@ -246,17 +247,43 @@ void Coordinator::NoteMetric(const Slot& slot, const Report& report) {
   outbox_.Change();
 }
 
+// Values may be bad when a generation ends for another reason, such as a lost machine. The next one
+// then resumes from a checkpoint that may be bad already. If its values are bad from the start, the
+// first bad step is that of the generations before it.
+void Coordinator::NoteBadSteps(const std::vector<MachineFate>& fates) {
+  std::optional<int64_t> lowest;
+  for (const MachineFate& fate : fates) {
+    for (const Failure& death : fate.deaths) {
+      const auto rule = static_cast<size_t>(death.rule);
+      if (death.cause != Cause::kBrokenMetric || death.rule < 0) continue;
+      if (rule >= metrics_.rules.size()) continue;
+      if (ActionOf(metrics_.rules[rule]) != FailureAction::kRestartFromEarlier) continue;
+      lowest = std::min(lowest.value_or(death.step), death.step);
+    }
+  }
+  if (!lowest) {
+    const bool trained =
+        std::ranges::any_of(progress_, [](const auto& each) { return each.second.step > 0; });
+    if (trained) metrics_.suspect.reset();
+    return;
+  }
+  const bool from_the_start = *lowest <= StepInName(Record().resume).value_or(0);
+  if (from_the_start) lowest = std::min(*lowest, metrics_.suspect.value_or(*lowest));
+  metrics_.suspect = lowest;
+}
+
 // If the metric breaks again no later than it did before the last restart of this kind, the
 // checkpoint of that restart is bad, too, and an older one is taken.
 void Coordinator::GoBack(const FailureRule& rule, const Failure& root) {
   EarlierRequest request;
-  request.before = root.step;
+  const int64_t first_bad = std::min(root.step, metrics_.suspect.value_or(root.step));
+  request.before = first_bad;
   if (metrics_.bad && metrics_.from && root.step <= *metrics_.bad) {
     request.before = std::min(request.before, *metrics_.from);
   }
   if (rule.skip_steps > 0) {
     request.skip_last = root.last_step;
-    request.skip_first = std::min(root.step, root.last_step - rule.skip_steps + 1);
+    request.skip_first = std::min(first_bad, root.last_step - rule.skip_steps + 1);
   }
   metrics_.bad = std::max(metrics_.bad.value_or(0), root.step);
   metrics_.request = request;

@@ -30,26 +30,30 @@ std::string WhatBroke(const FailureRule& rule, int64_t step, double value, int64
 
 }  // namespace
 
-void MetricWatch::Begin(std::vector<FailureRule> rules) {
+void MetricWatch::Begin(std::vector<FailureRule> rules, int64_t from) {
   rules_ = std::move(rules);
+  from_ = from;
   states_.clear();
 }
 
-bool MetricWatch::IsBad(const FailureRule& rule, const State& state, double value) {
-  if (!std::isfinite(value)) return true;
-  if (rule.above) return value > *rule.above;
+bool MetricWatch::IsBad(const FailureRule& rule, State& state, Sample sample) {
+  if (!std::isfinite(sample.value)) return true;
+  if (rule.above) return sample.value > *rule.above;
+  if (rule.rises_by.empty()) return false;
+  std::deque<Sample>& lowest = state.lowest;
+  const int64_t now = state.bad_since > 0 ? state.bad_since : sample.step;
+  while (!lowest.empty() && lowest.front().step <= now - rule.within) lowest.pop_front();
   const std::optional<double> factor = FactorOf(rule.rises_by);
-  if (!factor || state.lowest.empty() || state.lowest.front().value <= 0) return false;
-  return value > *factor * state.lowest.front().value;
+  if (!factor || lowest.empty() || lowest.front().value <= 0) return false;
+  return sample.value > *factor * lowest.front().value;
 }
 
 // Samples that a later and lower one follows are never the lowest again.
-void MetricWatch::Remember(const FailureRule& rule, State& state, Sample sample) {
+void MetricWatch::Remember(State& state, Sample sample) {
   while (!state.lowest.empty() && state.lowest.back().value >= sample.value) {
     state.lowest.pop_back();
   }
   state.lowest.push_back(sample);
-  while (state.lowest.front().step <= sample.step - rule.within) state.lowest.pop_front();
   if (state.lowest.size() > kMostSamples) state.lowest.pop_back();
 }
 
@@ -69,9 +73,10 @@ std::vector<BrokenRule> MetricWatch::OnFigures(uint32_t rank, int64_t step,
     }
     state.last_step = step;
     if (state.broken) continue;
-    if (!IsBad(rule, state, figure->value)) {
+    if (!IsBad(rule, state, {step, figure->value})) {
       state.bad_since = 0;
-      if (!rule.rises_by.empty()) Remember(rule, state, {step, figure->value});
+      state.good = true;
+      if (!rule.rises_by.empty()) Remember(state, {step, figure->value});
       continue;
     }
     if (state.bad_since == 0) {
@@ -80,17 +85,32 @@ std::vector<BrokenRule> MetricWatch::OnFigures(uint32_t rank, int64_t step,
     }
     if (step - state.bad_since + 1 < rule.for_steps) continue;
     state.broken = true;
-    BrokenRule found;
-    found.action = ActionOf(rule);
-    found.failure.cause = Cause::kBrokenMetric;
-    found.failure.rank = static_cast<int>(rank);
-    found.failure.step = state.bad_since;
-    found.failure.last_step = step;
-    found.failure.rule = static_cast<int>(i);
-    found.failure.stderr_tail = WhatBroke(rule, state.bad_since, state.bad_value, step);
-    broken.push_back(std::move(found));
+    broken.push_back({ActionOf(rule), FailureOf(rank, i, state)});
   }
   return broken;
+}
+
+Failure MetricWatch::FailureOf(uint32_t rank, size_t rule, const State& state) const {
+  const bool goes_back = ActionOf(rules_[rule]) == FailureAction::kRestartFromEarlier;
+  const bool from_the_start = goes_back && !state.good && from_ > 0;
+  Failure failure;
+  failure.cause = Cause::kBrokenMetric;
+  failure.rank = static_cast<int>(rank);
+  failure.step = from_the_start ? std::min(from_, state.bad_since) : state.bad_since;
+  failure.last_step = state.last_step;
+  failure.rule = static_cast<int>(rule);
+  failure.stderr_tail = WhatBroke(rules_[rule], state.bad_since, state.bad_value, state.last_step);
+  return failure;
+}
+
+std::vector<Failure> MetricWatch::Open() const {
+  std::vector<Failure> open;
+  for (const auto& [of, state] : states_) {
+    const bool goes_back = ActionOf(rules_[of.second]) == FailureAction::kRestartFromEarlier;
+    if (!goes_back || state.broken || state.bad_since == 0) continue;
+    open.push_back(FailureOf(of.first, of.second, state));
+  }
+  return open;
 }
 
 }  // namespace lockstep::core

@@ -8,6 +8,7 @@
 #include "base/text/duration.h"
 #include "core/exit_codes.h"
 #include "core/gang/protocol/lease.h"
+#include "core/gang/protocol/resume.h"
 #include "core/gang/protocol/rules.h"
 
 namespace lockstep::core {
@@ -463,7 +464,7 @@ void Member::Handle(Time now, const Start& message) {
   fence_.number = 0;
   progress_.of.clear();
   progress_.last.clear();
-  metrics_.Begin(message.rules);
+  metrics_.Begin(message.rules, StepInName(message.resume).value_or(0));
   heard_.last_answer = now;
   lease_.end = EndOf(message.lease);
   lease_.length = message.lease.length;

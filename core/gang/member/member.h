@@ -357,6 +357,7 @@ class Member {
   void MarkLeaseExpired(Time at);
   // `keep`: ranks that can take part in the next generation stay alive.
   void StopRanks(Time now, Time kill_at, bool keep = false, bool sure = false);
+  void ReportOpenMetrics(Time now);
   void EndStop(Time kill_at);
   // `rank` is no longer spared; the others still are.
   void SpareNoMore(uint32_t rank);

@@ -27,6 +27,7 @@ void Member::StopRanks(Time now, Time kill_at, bool keep, bool sure) {
   if (stopping_.signalled && (rejoin_.keeping || kill_at >= stopping_.kill_at)) return;
   // What was told to go has not been asked to leave.
   rejoin_.keeping = keep && !drain_.begun && !stopping_.signalled && !rejoin_.ranks.empty();
+  if (!stopping_.signalled) ReportOpenMetrics(now);
   stopping_.signalled = true;
   stopping_.evidence_until = kNever;
   stopping_.kill_at = kill_at;
@@ -36,6 +37,16 @@ void Member::StopRanks(Time now, Time kill_at, bool keep, bool sure) {
   if (rejoin_.keeping || kill_at <= now) RefuseCommits("the generation is stopping");
   actions_.emplace_back(StopProcesses{
       report_.generation, kill_at, rejoin_.keeping ? rejoin_.ranks : std::set<uint32_t>(), sure});
+}
+
+// The coordinator must know the first bad step, whatever ended the generation. As no root cause:
+// not by itself. One, so that places are left for deaths that are seen later.
+void Member::ReportOpenMetrics(Time now) {
+  std::vector<Failure> open = metrics_.Open();
+  const auto first = std::ranges::min_element(open, {}, &Failure::step);
+  if (first == open.end() || report_.deaths.size() >= kMaxDeathsInReport) return;
+  first->at = now;
+  report_.deaths.push_back(std::move(*first));
 }
 
 MemberActions Member::OnAllDead(Time now, Generation generation) {

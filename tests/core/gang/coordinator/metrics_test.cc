@@ -105,6 +105,43 @@ TEST_F(MetricsTest, GoesFurtherBackIfTheSameStepIsBadAgain) {
   EXPECT_EQ(earlier_.back()->before, 6) << "the checkpoint of step 6 is bad, too";
 }
 
+TEST_F(MetricsTest, TheFirstBadStepIsKnownAfterAGenerationThatEndedForAnotherReason) {
+  rule_.for_steps = 100;
+  Rule(FailureAction::kRestartFromEarlier);
+  Report(3, 499, 1);
+  Report(3, 500, kNaN);
+  prepare_resume_ = "/ckpt/1-1/000011.step-550";
+  Kill(0, 0, 9);
+  Advance(seconds(5));
+  ASSERT_EQ(coordinator_->generation().ToString(), "1-2");
+  EXPECT_FALSE(earlier_.back()) << "the rule is not broken yet";
+  Report(3, 551, kNaN);
+  prepare_resume_ = "/ckpt/1-1/000012.step-560";
+  Kill(0, 0, 9);
+  Advance(seconds(10));
+  ASSERT_EQ(coordinator_->generation().ToString(), "1-3");
+  Report(3, 561, kNaN);
+  Report(3, 661, kNaN);
+  Advance(seconds(10));
+  ASSERT_TRUE(earlier_.back());
+  EXPECT_EQ(earlier_.back()->before, 500);
+}
+
+TEST_F(MetricsTest, AFirstBadStepIsForgottenOnceValuesAreGoodAgain) {
+  rule_.for_steps = 3;
+  Rule(FailureAction::kRestartFromEarlier);
+  Report(3, 500, kNaN);
+  prepare_resume_ = "/ckpt/1-1/000011.step-550";
+  Kill(0, 0, 9);
+  Advance(seconds(5));
+  Report(3, 551, 1);
+  Report(3, 900, kNaN);
+  Report(3, 902, kNaN);
+  Advance(seconds(5));
+  ASSERT_TRUE(earlier_.back());
+  EXPECT_EQ(earlier_.back()->before, 900);
+}
+
 TEST_F(MetricsTest, ACrashAfterItResumesFromTheLineAsUsual) {
   Rule(FailureAction::kRestartFromEarlier);
   Report(3, 7, kNaN);

@@ -111,6 +111,14 @@ TEST(MetricWatch, ForgetsLowValuesThatAreOlderThanWithin) {
   EXPECT_TRUE(watch.Breaks(13, 8.5));
 }
 
+TEST(MetricWatch, DoesNotCompareWithAValueThatIsOlderThanWithin) {
+  Watch watch(Rises());
+  EXPECT_FALSE(watch.Breaks(1000, 1));
+  EXPECT_FALSE(watch.Breaks(2000, 4)) << "of an evaluation each 1,000 steps";
+  EXPECT_FALSE(watch.Breaks(2009, 4));
+  EXPECT_TRUE(watch.Breaks(2018, 13)) << "step 2009 is 9 steps ago";
+}
+
 TEST(MetricWatch, DoesNotTakeBadValuesForTheUsualOnes) {
   FailureRule rule = Rises();
   rule.for_steps = 50;
@@ -118,6 +126,27 @@ TEST(MetricWatch, DoesNotTakeBadValuesForTheUsualOnes) {
   EXPECT_FALSE(watch.Breaks(1, 1));
   for (int64_t step = 2; step <= 50; ++step) EXPECT_FALSE(watch.Breaks(step, 5)) << step;
   EXPECT_EQ(watch.Report(51, 5).step, 2);
+}
+
+TEST(MetricWatch, BlamesTheCheckpointIfNoValueOfTheGenerationIsGood) {
+  FailureRule rule = NotFinite(3);
+  rule.action = FailureAction::kRestartFromEarlier;
+  MetricWatch watch;
+  watch.Begin({rule}, 550);
+  EXPECT_TRUE(watch.OnFigures(0, 551, {{"loss", kNaN}}).empty());
+  ASSERT_EQ(watch.Open().size(), 1U);
+  EXPECT_EQ(watch.Open()[0].step, 550);
+  const auto broken = watch.OnFigures(0, 553, {{"loss", kNaN}});
+  ASSERT_EQ(broken.size(), 1U);
+  EXPECT_EQ(broken[0].failure.step, 550);
+  EXPECT_EQ(broken[0].failure.stderr_tail, "loss was NaN at step 551, and bad up to step 553");
+  EXPECT_TRUE(watch.Open().empty()) << "told already";
+
+  watch.Begin({rule}, 550);
+  watch.OnFigures(0, 551, {{"loss", 1}});
+  EXPECT_TRUE(watch.Open().empty());
+  watch.OnFigures(0, 552, {{"loss", kNaN}});
+  EXPECT_EQ(watch.Open()[0].step, 552);
 }
 
 TEST(MetricWatch, IgnoresOtherMetricsAndReportsWithoutAStep) {
