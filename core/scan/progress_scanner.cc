@@ -1,6 +1,7 @@
 #include "core/scan/progress_scanner.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -114,6 +115,16 @@ bool SameNumber(const std::optional<double>& a, const std::optional<double>& b) 
   return !a || *a == *b || (std::isnan(*a) && std::isnan(*b));
 }
 
+constexpr std::array kKeptFigures = {
+    &LineFigures::loss,          &LineFigures::tokens_per_second, &LineFigures::samples_per_second,
+    &LineFigures::mfu,           &LineFigures::teraflops,         &LineFigures::accuracy,
+    &LineFigures::gradient_norm, &LineFigures::learning_rate};
+
+bool SameFigures(const LineFigures& a, const LineFigures& b) {
+  return std::ranges::all_of(kKeptFigures,
+                             [&](const auto& figure) { return SameNumber(a.*figure, b.*figure); });
+}
+
 int64_t Product(int64_t a, int64_t b) {
   int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product) || product > kFarthest) return kFarthest;
@@ -124,8 +135,12 @@ int64_t Product(int64_t a, int64_t b) {
 
 bool OutputProgress::operator==(const OutputProgress& other) const {
   return step == other.step && total == other.total && epoch == other.epoch &&
-         series == other.series && SameNumber(figures.loss, other.figures.loss) &&
-         SameNumber(figures.tokens_per_second, other.figures.tokens_per_second);
+         series == other.series && SameFigures(figures, other.figures);
+}
+
+bool OutputProgress::HasNewsAfter(const OutputProgress& told) const {
+  if (!(*this == told)) return true;
+  return !SameFigures(said, LineFigures()) && !SameFigures(said, told.said);
 }
 
 struct ProgressScanner::Series {
@@ -204,6 +219,7 @@ void ProgressScanner::Restart() {
 
 void ProgressScanner::Scan(std::string_view line) {
   ++lines_;
+  if (progress_) progress_->said = LineFigures();
   const std::string plain = PlainLine(line);
   static const std::vector<CompiledPattern> kNone;
   LineSaid said = ReadLine(plain, options_.patterns ? *options_.patterns : kNone);
@@ -320,18 +336,9 @@ void ProgressScanner::TakeFigures(const LineFigures& figures) {
   if (series == nullptr) return;
   series->has_loss |= figures.any_loss;
   if (!progress_) return;
-  LineFigures& kept = progress_->figures;
-  const auto take = [](std::optional<double>* kept_one, const std::optional<double>& said) {
-    if (said) *kept_one = said;
-  };
-  take(&kept.loss, figures.loss);
-  take(&kept.tokens_per_second, figures.tokens_per_second);
-  take(&kept.samples_per_second, figures.samples_per_second);
-  take(&kept.mfu, figures.mfu);
-  take(&kept.teraflops, figures.teraflops);
-  take(&kept.accuracy, figures.accuracy);
-  take(&kept.gradient_norm, figures.gradient_norm);
-  take(&kept.learning_rate, figures.learning_rate);
+  for (const auto& figure : kKeptFigures) {
+    if (figures.*figure) progress_->figures.*figure = progress_->said.*figure = figures.*figure;
+  }
 }
 
 // The bar of an evaluation has no name; its end is known by what is printed after it, and in some

@@ -34,11 +34,14 @@ struct OutputProgress {
   std::optional<int64_t> epoch;  // as printed
   bool derived = false;          // the step is computed of epochs, not printed
   LineFigures figures;           // the last ones printed
+  LineFigures said;              // those in the last line alone
   std::string pattern;           // the name of what found it
   std::string series;            // which lines; changes when others are preferred
 
   // The shown values; a line that repeats them changes nothing.
   bool operator==(const OutputProgress& other) const;
+  // Whether the last line changed a shown value, or has figures that `told` did not have.
+  bool HasNewsAfter(const OutputProgress& told) const;
 };
 
 // One series in the output of `lockstep plan --try-log`.

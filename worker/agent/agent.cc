@@ -353,7 +353,7 @@ void Agent::OpenOutputWatch() {
       [this](uint32_t rank, const core::OutputProgress& progress) {
         CarryOut(member_->OnProgress(Now(), rank_metrics_->OnOutput(rank, progress)));
         if (member_->watches_metrics() && !progress.derived) {
-          CarryOut(member_->OnFigures(Now(), rank, progress.step, FiguresIn(progress.figures)));
+          CarryOut(member_->OnFigures(Now(), rank, progress.step, FiguresIn(progress.said)));
         }
         ranks_->OnStep(rank);
       });

@@ -87,7 +87,9 @@ void OutputWatch::Scan(uint32_t number, Rank& rank, const std::vector<std::strin
 // After each line, because a rule about a metric asks for each value.
 void OutputWatch::Tell(uint32_t number, Rank& rank) const {
   const std::optional<core::OutputProgress>& progress = rank.scanner.progress();
-  if (!progress || progress->step <= 0 || (rank.told && *rank.told == *progress)) return;
+  if (!progress || progress->step <= 0 || (rank.told && !progress->HasNewsAfter(*rank.told))) {
+    return;
+  }
   rank.told = progress;
   on_progress_(number, *progress);
 }

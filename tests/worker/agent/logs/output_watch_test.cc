@@ -24,6 +24,8 @@ class OutputWatchTest : public LoopTest {
             loop(), nullptr,
             [this](uint32_t rank, const core::OutputProgress& progress) {
               told_.emplace_back(rank, progress.step);
+              if (progress.said.loss) losses_.emplace_back(progress.step, *progress.said.loss);
+              if (progress.said.gradient_norm) norms_.push_back(*progress.said.gradient_norm);
             },
             [this] { return cpu_ += cost_; }) {}
 
@@ -35,6 +37,8 @@ class OutputWatchTest : public LoopTest {
   Duration cpu_{};
   Duration cost_{};  // of each look at the clock
   std::vector<std::pair<uint32_t, int64_t>> told_;
+  std::vector<std::pair<int64_t, double>> losses_;  // each with its step, as they are judged
+  std::vector<double> norms_;
   OutputWatch watch_;
 };
 
@@ -74,6 +78,33 @@ TEST_F(OutputWatchTest, TellsTheFirstLineOfTheNextGeneration) {
   watch_.BeginGeneration();
   Print(0, "step 1 loss 2\n");
   EXPECT_THAT(told_, ElementsAre(Pair(0, 2), Pair(0, 1)));
+}
+
+TEST_F(OutputWatchTest, TellsALossOnceAndNotAgainAtEachLaterStepOfABar) {
+  const auto bar = [this](int step) {
+    now_ += seconds(1);
+    Print(0, "\r65%|# | " + std::to_string(step) + "/900 [00:01<00:02, 4it/s]");
+  };
+  for (int step = 590; step <= 600; ++step) bar(step);
+  Print(0, "\n{'loss': 11.0, 'learning_rate': 0.1}\n");
+  for (int step = 601; step <= 700; ++step) bar(step);
+  ASSERT_FALSE(told_.empty());
+  EXPECT_THAT(told_.back(), Pair(0, 699)) << "the last state waits for the next one";
+  EXPECT_THAT(losses_, ElementsAre(Pair(600, 11.0)));
+}
+
+TEST_F(OutputWatchTest, TellsALossBelowItsStepThoughItIsTheOneBefore) {
+  Print(0, "step 1 of 9\nloss: 2.0\nstep 2 of 9\nloss: 2.0\nstep 3 of 9\nloss: 2.0\n");
+  Print(0, "saving\n");
+  Print(0, "step 4 of 9\nloss: 2.0\n");
+  ASSERT_GE(losses_.size(), 2U);
+  EXPECT_THAT(losses_[losses_.size() - 2], Pair(3, 2.0));
+  EXPECT_THAT(losses_.back(), Pair(4, 2.0));
+}
+
+TEST_F(OutputWatchTest, TellsEachFigureThatChangesAtOneStep) {
+  Print(0, "step 1 loss 2\nstep 2 loss 2 grad_norm 1\nstep 2 loss 2 grad_norm 40\n");
+  EXPECT_THAT(norms_, ElementsAre(1, 40));
 }
 
 TEST_F(OutputWatchTest, SkipsLinesOnceItHasUsedItsShareOfACore) {
