@@ -67,6 +67,22 @@ std::vector<std::string> CommitsIn(const fs::path& generation) {
   return folders;
 }
 
+// The commits of this generation and those before it, the oldest first.
+std::vector<std::string> CommitsUpTo(const fs::path& generation) {
+  const auto last = ParseGeneration(generation.filename());
+  std::vector<std::pair<std::pair<uint64_t, uint64_t>, fs::path>> generations;
+  for (const fs::path& folder : FoldersIn(generation.parent_path())) {
+    const auto number = ParseGeneration(folder.filename());
+    if (number && number <= last) generations.emplace_back(*number, folder);
+  }
+  std::sort(generations.begin(), generations.end());
+  std::vector<std::string> complete;
+  for (const auto& [number, folder] : generations) {
+    for (std::string& commit : CommitsIn(folder)) complete.push_back(std::move(commit));
+  }
+  return complete;
+}
+
 // What a generation resumed from, by its file; "" for nothing.
 std::string ResumedFrom(const fs::path& generation_file) {
   const Result<std::string> text = ReadFile(generation_file, 1 << 20);
@@ -210,7 +226,7 @@ Result<std::string> CheckpointLine::Commit(const std::string& folder) const {
   Result<std::string> moved = MoveTo(folder, final);
   if (!moved.ok()) return moved;
   WriteHint(Root(), final);
-  if (options_.keep > 0) Prune(Complete(), options_.keep);
+  if (options_.keep > 0) RemoveOlder(final);
   return moved;
 }
 
@@ -223,20 +239,19 @@ Result<std::string> CheckpointLine::MoveTo(const std::string& folder,
   return final;
 }
 
-std::vector<std::string> CheckpointLine::Complete() const {
-  if (!options_.committed) return StepsIn(options_.folder);
-  std::vector<std::pair<std::pair<uint64_t, uint64_t>, fs::path>> generations;
-  for (const fs::path& folder : FoldersIn(fs::path(options_.folder).parent_path())) {
-    if (const auto number = ParseGeneration(folder.filename())) {
-      generations.emplace_back(*number, folder);
-    }
+// What is not in the line was set aside by a restart from an earlier checkpoint, or committed late.
+// It is counted apart, so that it takes no place of the line.
+void CheckpointLine::RemoveOlder(const std::string& newest) const {
+  if (!options_.committed) return Prune(StepsIn(options_.folder), options_.keep);
+  std::vector<std::string> line;
+  std::vector<std::string> aside;
+  const std::vector<std::string> before = LineBefore(newest);
+  for (std::string& commit : CommitsUpTo(options_.folder)) {
+    const bool in_line = std::ranges::find(before, commit) != before.end();
+    (in_line ? line : aside).push_back(std::move(commit));
   }
-  std::sort(generations.begin(), generations.end());
-  std::vector<std::string> complete;
-  for (const auto& [number, folder] : generations) {
-    for (std::string& commit : CommitsIn(folder)) complete.push_back(std::move(commit));
-  }
-  return complete;
+  Prune(line, options_.keep);
+  Prune(aside, options_.keep);
 }
 
 std::string CheckpointLine::Root() const {

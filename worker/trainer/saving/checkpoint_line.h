@@ -45,16 +45,18 @@ class CheckpointLine {
   // was refused, is removed.
   std::string MemoryFolderFor(int64_t step) const;
   bool IsInMemory(const std::string& folder) const;
-  // `folder`, complete and synced, counts from here on; its final place. Then older ones beyond
-  // `keep` are removed. In memory it waits for the other machines' parts. From any thread.
+  // `folder`, complete and synced, counts from here on; its final place. Then RemoveOlder. In
+  // memory it waits for the other machines' parts. From any thread.
   Result<std::string> Commit(const std::string& folder) const;
+  // Keeps `keep` checkpoints of the line that ends with `newest`, a commit of this generation, and
+  // as many that are in no line.
+  void RemoveOlder(const std::string& newest) const;
 
   // Of the whole job, for what outlives generations: logs, evidence.
   std::string Root() const;
 
  private:
   Result<std::string> MoveTo(const std::string& folder, const std::string& final) const;
-  std::vector<std::string> Complete() const;  // of this run, the oldest first
 
   Options options_;
   AgentLink* agent_;

@@ -135,6 +135,23 @@ TEST_F(CheckpointLineTest, WithoutAnAgentACommitMovesTheFolderAndRemovesOlderOne
   EXPECT_EQ(latest, "step-00000030");
 }
 
+TEST_F(CheckpointLineTest, CheckpointsThatWereSetAsideTakeNoPlaceOfTheLine) {
+  const std::string good = Make("checkpoints/1-1/000001.step-00000300");
+  const std::string aside = Make("checkpoints/1-1/000002.step-00000400");
+  Make("checkpoints/1-1/000003.step-00000500");
+  MakeGeneration("1-1", "");
+  MakeGeneration("1-2", good);
+  const std::string first = Make("checkpoints/1-2/000001.step-00000400");
+  const CheckpointLine line(
+      {.folder = root_ / "checkpoints/1-2", .resume = good, .committed = true, .keep = 2}, agent_);
+  line.RemoveOlder(first);
+  EXPECT_TRUE(fs::exists(good)) << "the only one before step 400";
+  EXPECT_TRUE(fs::exists(aside)) << "as many are kept for people";
+  line.RemoveOlder(Make("checkpoints/1-2/000002.step-00000500"));
+  EXPECT_FALSE(fs::exists(good));
+  EXPECT_TRUE(fs::exists(first));
+}
+
 TEST_F(CheckpointLineTest, ACommitThatTheAgentDoesNotAnswerLeavesTheFolderWhereItIs) {
   AgentLink nobody(root_ / "no.sock", 0);
   fs::create_directories(root_ / "checkpoints/1-1");
