@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/text/json.h"
@@ -15,13 +14,9 @@ namespace {
 constexpr const char* kReportsManager = "lockstep-node-reports";
 constexpr Duration kRetry = seconds(10);
 
-bool Has(const std::vector<std::string>& signs, const std::string& sign) {
-  return std::ranges::find(signs, sign) != signs.end();
-}
-
-bool Shows(const kube::NodeView& node, const std::string& taint) {
-  return taint.empty() ? Has(node.conditions, std::string(kSuspectCondition) + "=True")
-                       : Has(node.taints, std::string(kSuspectTaint) + ":" + taint);
+bool Shows(const kube::NodeView& node) {
+  const std::string sign = std::string(kSuspectCondition) + "=True";
+  return std::ranges::find(node.conditions, sign) != node.conditions.end();
 }
 
 }  // namespace
@@ -42,34 +37,8 @@ std::string ConditionPatch(const std::string& node, const std::string& evidence,
   return DumpJson(patch);
 }
 
-Result<std::string> TaintPatch(std::string_view node, const std::string& effect, bool set) {
-  const Json object = ParseJson(node);
-  const Json none = Json::array();
-  if (!object.is_object() || !object.contains("metadata") ||
-      !object["metadata"].contains("resourceVersion")) {
-    return Error::Invalid("the answer is no node");
-  }
-  const Json& version = object["metadata"]["resourceVersion"];
-  const Json& spec = object.contains("spec") ? object["spec"] : none;
-  const Json& taints = spec.is_object() && spec.contains("taints") ? spec["taints"] : none;
-  const auto ours = std::ranges::find_if(taints, [](const Json& taint) {
-    return taint.is_object() && taint.value("key", "") == kSuspectTaint;
-  });
-  if ((ours != taints.end()) == set) return std::string();
-  Json patch =
-      Json::array({{{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", version}}});
-  if (!set) {
-    const auto index = std::distance(taints.begin(), ours);
-    patch.push_back({{"op", "remove"}, {"path", "/spec/taints/" + std::to_string(index)}});
-    return DumpJson(patch);
-  }
-  const Json taint = {{"key", kSuspectTaint}, {"effect", effect}};
-  if (taints.empty()) {
-    patch.push_back({{"op", "add"}, {"path", "/spec/taints"}, {"value", Json::array({taint})}});
-  } else {
-    patch.push_back({{"op", "add"}, {"path", "/spec/taints/-"}, {"value", taint}});
-  }
-  return DumpJson(patch);
+Duration RetryAfter(int failures) {
+  return kRetry * (int64_t{1} << std::clamp(failures - 1, 0, 8));
 }
 
 NodeReports::NodeReports(EventLoop* loop, kube::Client* client, NodeReportOptions options)
@@ -77,6 +46,12 @@ NodeReports::NodeReports(EventLoop* loop, kube::Client* client, NodeReportOption
       client_(client),
       options_(std::move(options)),
       timer_(loop, [this] { Step(); }) {}
+
+void NodeReports::Lead(Time now) {
+  leads_ = true;
+  for (auto& [node, report] : reports_) report.until = now + options_.stay;
+  timer_.WakeAt(now);
+}
 
 void NodeReports::Note(Time now, const std::string& node, const std::string& evidence,
                        const std::string& message) {
@@ -102,21 +77,22 @@ void NodeReports::OnNode(Time now, const std::string& name, const kube::NodeView
     if (found != reports_.end()) reports_.erase(found);
     return;
   }
-  if (found != reports_.end() || !Shows(*node, options_.taint)) return;
+  if (found != reports_.end() || !Shows(*node)) return;
   // Of a leader before this one.
   Report& report = reports_[name];
   report.written = true;
   report.until = now + options_.stay;
-  timer_.WakeAt(report.until);
+  timer_.WakeAt(now);
 }
 
 void NodeReports::Step() {
   const Time now = BootTime();
-  if (born_ == kNever) return timer_.WakeAt(now + kRetry);
+  if (!leads_) return;
   Time next = kNever;
   for (auto& [node, report] : reports_) {
     if (now >= report.until && !report.removing) {
       report.removing = true;
+      report.written = false;
       report.again = now;
     }
     if (report.busy) continue;
@@ -132,26 +108,6 @@ void NodeReports::Step() {
 
 void NodeReports::Write(const std::string& node, Report& report) {
   report.busy = true;
-  if (options_.taint.empty()) return WriteCondition(node, report);
-  const bool set = !report.removing;
-  kube::Request read;
-  read.path = kube::Path(kube::kNodes, "", node);
-  client_->Call(read, lifetime_.Hop(loop_, [this, node, set](kube::ApiResult<std::string> answer) {
-    if (!answer.ok()) return OnWritten(node, answer);
-    const Result<std::string> patch = TaintPatch(*answer, options_.taint, set);
-    if (!patch.ok() || patch->empty()) return OnWritten(node, std::string());
-    const kube::Request write{.method = kube::Method::kPatch,
-                              .path = kube::Path(kube::kNodes, "", node, "",
-                                                 kube::Query({{"fieldManager", kReportsManager}})),
-                              .body = *patch,
-                              .content_type = "application/json-patch+json"};
-    client_->Call(write, lifetime_.Hop(loop_, [this, node](kube::ApiResult<std::string> done) {
-      OnWritten(node, done);
-    }));
-  }));
-}
-
-void NodeReports::WriteCondition(const std::string& node, const Report& report) {
   const kube::Request write{
       .method = kube::Method::kPatch,
       .path = kube::Path(kube::kNodes, "", node, "status",
@@ -174,12 +130,15 @@ void NodeReports::OnWritten(const std::string& node, const kube::ApiResult<std::
   if (gone || (result.ok() && report.removing)) {
     reports_.erase(found);
   } else if (result.ok()) {
-    report.written = true;
+    // A later Note has set another write's time.
+    report.written = report.again == kNever;
+    report.failures = 0;
   } else {
-    spdlog::warn("node {}: {} could not be written: {}", node,
-                 options_.taint.empty() ? kSuspectCondition : kSuspectTaint,
-                 result.error().message);
-    report.again = now + kRetry;
+    if (report.failures++ == 0) {
+      spdlog::warn("node {}: {} could not be written, and is tried again: {}", node,
+                   kSuspectCondition, result.error().message);
+    }
+    report.again = now + RetryAfter(report.failures);
   }
   timer_.WakeAt(now);
 }

@@ -1,10 +1,10 @@
-// NodeReports: what gangs saw of a node, as the node's condition LockstepSuspect or as a taint. Off
-// unless the operator is told for how long a report stays.
+// NodeReports: what gangs saw of a node, as the node's condition LockstepSuspect. Off unless the
+// operator is told for how long a report stays.
 //
 // The condition is applied with a field manager of its own, so that kubelet and other reporters
-// keep theirs. A taint is added to the node's list by a patch that names the node's version. A
-// report is taken back once no gang has seen anything for that long. A new leader knows nothing of
-// what was seen before: it takes back what it finds after the same time.
+// keep theirs. It is taken back once no gang has seen anything for that long. A new leader knows
+// nothing of what was seen before: it counts the time of each condition from when it began to lead.
+// It sets no taint, because one outage of a network would then close many nodes to all pods.
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_NODE_REPORTS_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_NODE_REPORTS_H_
 
@@ -23,11 +23,9 @@
 namespace lockstep::control {
 
 inline constexpr std::string_view kSuspectCondition = "LockstepSuspect";
-inline constexpr std::string_view kSuspectTaint = "lockstep.dev/suspect";
 
 struct NodeReportOptions {
-  Duration stay{};         // 0: off
-  std::string taint = {};  // effect of the taint that is set in place of the condition; "": none
+  Duration stay{};  // 0: off
 };
 
 class NodeReports {
@@ -37,7 +35,7 @@ class NodeReports {
 
   bool enabled() const { return options_.stay > Duration::zero(); }
   // Begins to write, as the leader does.
-  void Lead(Time now) { born_ = now; }
+  void Lead(Time now);
   // A gang has seen something: `evidence` is one word, `message` has nothing in a job's own words.
   void Note(Time now, const std::string& node, const std::string& evidence,
             const std::string& message);
@@ -53,19 +51,18 @@ class NodeReports {
     bool written = false;   // and not taken back since
     bool removing = false;  // it is to be taken back
     bool busy = false;      // a write is under way
-    Time again = kNever;    // when a write that failed is tried again
+    Time again = kNever;    // when it is written, or a write that failed is tried again
+    int failures = 0;       // in a row
   };
 
   void Step();
   void Write(const std::string& node, Report& report);
-  void WriteCondition(const std::string& node, const Report& report);
-  void WriteTaint(const std::string& node, bool set);
   void OnWritten(const std::string& node, const kube::ApiResult<std::string>& result);
 
   EventLoop* loop_;
   kube::Client* client_;
   NodeReportOptions options_;
-  Time born_ = kNever;
+  bool leads_ = false;
   std::map<std::string, Report> reports_;
   WakeTimer timer_;
   Lifetime lifetime_;
@@ -75,9 +72,9 @@ class NodeReports {
 // it back.
 std::string ConditionPatch(const std::string& node, const std::string& evidence,
                            const std::string& message, WallTime since);
-// The JSON patch that sets or removes our taint in this node, as the API server answered it; "": it
-// is so already. Invalid: the answer is no node.
-Result<std::string> TaintPatch(std::string_view node, const std::string& effect, bool set);
+// The wait after so many failed writes of a node in a row: 10 s, then twice as long each time, up
+// to 43 minutes.
+Duration RetryAfter(int failures);
 
 }  // namespace lockstep::control
 

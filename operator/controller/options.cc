@@ -151,11 +151,6 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_NODE_REPORTS")
       ->check(CLI::Range(0, 31'536'000, "0..31536000"))
       ->capture_default_str();
-  app.add_option("--node-report-taint", options->node_reports.taint,
-                 "Effect of a taint lockstep.dev/suspect that the node gets in place of the "
-                 "condition")
-      ->envname("LOCKSTEP_NODE_REPORT_TAINT")
-      ->check(CLI::IsMember({"NoSchedule", "PreferNoSchedule"}));
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
       ->envname("LOCKSTEP_HEALTH_ADDRESS")

@@ -168,10 +168,7 @@ def test_flow_schemas_name_the_operator_account_and_existing_priority_levels(val
     assert asked == {(space, verb) for space in rule["namespaces"] for verb in rule["verbs"]}
 
 
-@pytest.mark.parametrize(("more", "rights"), [
-    ({}, {("nodes/status", "patch")}),
-    ({"taint": "NoSchedule"}, {("nodes", "get"), ("nodes", "patch")})], ids=["condition", "taint"])
-def test_reports_at_nodes_have_a_role_of_their_own_and_are_off_by_default(more, rights):
+def test_reports_at_nodes_have_a_role_of_their_own_and_are_off_by_default():
     def role(values):
         return [each for each in chart.of_kind(chart.render(values), "ClusterRole")
                 if each["metadata"]["name"].endswith("-node-reports")]
@@ -180,14 +177,13 @@ def test_reports_at_nodes_have_a_role_of_their_own_and_are_off_by_default(more, 
         return re.findall(r"--node-report\S*", chart.render(values))
 
     assert role({}) == [] and options({}) == []
-    values = {"nodeReports": {"enabled": True, "staySeconds": 60, **more}}
-    assert {(right.resource, right.verb) for right in granted(role(values))} == rights
-    assert options(values) == ["--node-reports=60",
-                               *[f"--node-report-taint={effect}" for effect in more.values()]]
+    values = {"nodeReports": {"enabled": True, "staySeconds": 60}}
+    assert [(right.resource, right.verb) for right in granted(role(values))] == [("nodes/status", "patch")]
+    assert options(values) == ["--node-reports=60"]
 
 
 @pytest.mark.parametrize(("values", "said"), [
-    ({"nodeReports": {"taint": "NoExecute"}}, "at '/nodeReports/taint'"),
+    ({"nodeReports": {"staySeconds": 0}}, "at '/nodeReports/staySeconds'"),
     ({"nodeReports": {"enabled": True}, "watchNamespaces": ["a"]}, "nodeReports.enabled needs an operator"),
     ({"replica": 3}, "additional properties 'replica' not allowed"),
     ({"replicas": 9}, "at '/replicas': maximum: got 9, want 5"),

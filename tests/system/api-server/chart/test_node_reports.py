@@ -1,8 +1,9 @@
-"""nodeReports on a real API server, with the rights that the chart gives: what a gang saw of a node becomes a condition or a taint of the
-node, beside those of others, and is taken back after a time without new evidence."""
+"""nodeReports on a real API server, with the rights that the chart gives: what a gang saw of a node becomes a condition of the node,
+beside those of others, and is taken back after a time without new evidence."""
 
 import contextlib
 import json
+import re
 
 import chart
 import pytest
@@ -49,7 +50,6 @@ def job_under(cluster, folder, **reports):
     """A job of two machines under an operator with these nodeReports, and the node of machine 1."""
     values = {"nodeReports": {"enabled": True, **reports}} if reports else {}
     options = [f"--node-reports={reports['staySeconds']}"] if reports else []
-    options += [f"--node-report-taint={reports['taint']}"] if "taint" in reports else []
     with contextlib.ExitStack() as stack:
         kubeconfig, system = stack.enter_context(account(cluster, folder, values))
         namespace = stack.enter_context(cluster.namespace("reports"))
@@ -79,6 +79,11 @@ def suspicion(jobs, node):
     return next((each for each in conditions if each["type"] == "LockstepSuspect"), None)
 
 
+def documented_patch():
+    text = (chart.ROOT / "docs/operate/operations.md").read_text()
+    return re.search(r"--subresource=status.*?-p '([^']*)'", text, re.S).group(1)
+
+
 def test_lost_machine_becomes_a_condition_of_its_node_which_goes_again(nodes_cluster, tmp_path):
     with job_under(nodes_cluster, tmp_path, staySeconds=20) as (jobs, node):
         other = {"type": "KernelDeadlock", "status": "False", "reason": "Fine", "message": "",
@@ -97,19 +102,12 @@ def test_lost_machine_becomes_a_condition_of_its_node_which_goes_again(nodes_clu
         assert "KernelDeadlock" in left, "another reporter's condition stays"
 
 
-def test_node_gets_a_taint_in_place_of_the_condition(nodes_cluster, tmp_path):
-    with job_under(nodes_cluster, tmp_path, staySeconds=20, taint="PreferNoSchedule") as (jobs, node):
-        def taints():
-            return [(each["key"], each["effect"]) for each in the(jobs, node)["spec"].get("taints", [])]
-
-        jobs.kubectl("taint", "node", node, "a=b:PreferNoSchedule")
+def test_command_of_the_documentation_removes_the_condition_of_an_operator_that_is_gone(nodes_cluster, tmp_path):
+    with job_under(nodes_cluster, tmp_path, staySeconds=86400) as (jobs, node):
         lose(jobs, "gpt-1")
-        ours = ("lockstep.dev/suspect", "PreferNoSchedule")
-        wait_until(lambda: ours in taints(), "the taint", 120)
-        assert ("a", "PreferNoSchedule") in taints() and suspicion(jobs, node) is None
-        wait_until(lambda: ours not in taints(), "the taint to go", 120)
-        assert ("a", "PreferNoSchedule") in taints()
-        jobs.kubectl("taint", "node", node, "a-")
+        wait_until(lambda: suspicion(jobs, node), "the condition", 120)
+    jobs.kubectl("patch", "node", node, "--subresource=status", "-p", documented_patch())
+    assert suspicion(jobs, node) is None
 
 
 def test_no_node_is_written_unless_it_is_asked_for(nodes_cluster, tmp_path):
