@@ -455,7 +455,9 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   order.body_of = [this, key](const Action& action) -> Result<std::string> {
     const JobRecord* found = jobs_.Find(key);
     if (found == nullptr) return Error::NotFound("the job is gone");
-    return ObjectOf(action, *found, caches_, options_.delivery);
+    AgentDelivery delivery = options_.delivery;
+    delivery.newest_image = options_.agent_image;
+    return ObjectOf(action, *found, caches_, std::move(delivery));
   };
   std::optional<core::JobStatus> written =
       order.decision.intent ? order.decision.intent : order.decision.status;

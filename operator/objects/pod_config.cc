@@ -64,7 +64,8 @@ static_assert(std::tuple_size_v<decltype(kTold)> + std::tuple_size_v<decltype(kW
                   std::tuple_size_v<decltype(core::kFields<Spec>)>,
               "a new field of the spec is told to agents, or withheld from them");
 
-core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
+core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status,
+                              const std::string& newest_image) {
   core::TrainingJob slim;
   slim.metadata.name = job.metadata.name;
   slim.metadata.name_space = job.metadata.name_space;
@@ -88,6 +89,12 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   lost_after = std::max(lost_after, status.machine_lost_after);
   // The operator's alone.
   slim.spec.failure_policy.node_health = core::FailurePolicy().node_health;
+  // They can be added to a job whose agent is too old for them, and would end it. An agent that
+  // knows them gets them by PUT /gang before the next START.
+  if (!newest_image.empty() && status.agent.image != newest_image) {
+    std::erase_if(slim.spec.failure_policy.rules,
+                  [](const core::FailureRule& rule) { return !rule.metric.empty(); });
+  }
   return slim;
 }
 
@@ -108,7 +115,8 @@ std::string Escaped(const std::string& json) {
 }  // namespace
 
 Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::JobStatus& status,
-                                   const PodRequest& request, const std::string& termination_path) {
+                                   const PodRequest& request, const AgentDelivery& delivery,
+                                   const std::string& termination_path) {
   const std::string coordinator = EndpointText(request.coordinator_ip, core::kGangPort);
   if (const auto address = ParseEndpoint(coordinator); !address.ok()) {
     return Error::Invalid("the coordinator's address " + address.error().message);
@@ -118,7 +126,7 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
 
   core::AgentConfig config;
   config.job_uid = job.metadata.uid;
-  config.job = JobForAgent(job, status);
+  config.job = JobForAgent(job, status, delivery.newest_image);
   config.machine = request.machine;
   config.attempt = request.attempt;
   config.machine0_attempt = status.attempts.Of(0);

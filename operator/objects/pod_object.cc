@@ -57,7 +57,8 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   Json spec = std::move(ObjectAt(pod_template, "spec"));
   Json& worker = pod::WorkerIn(spec);
   const std::string termination_path = worker.value("terminationMessagePath", kTerminationPath);
-  Result<std::string> config = pod::ConfigVariable(job, status, request, termination_path);
+  Result<std::string> config =
+      pod::ConfigVariable(job, status, request, delivery, termination_path);
   if (!config.ok()) return config.error();
   worker = pod::Worker(std::move(worker), job, delivery, *config);
   SetOwnFields(job, request.machine, spec);

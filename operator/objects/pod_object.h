@@ -24,6 +24,8 @@ struct AgentDelivery {
   };
   Method method = Method::kInitContainer;
   std::string pull_policy = "IfNotPresent";
+  // What a new job's status.agent.image would be; empty: that of every job.
+  std::string newest_image{};
   std::string trainer_image{};         // for jobs that name no image
   std::string cuda_trainer_image{};    // for those that ask for GPUs; empty: trainer_image
   std::string spare_priority_class{};  // of spares; empty: the cluster's default

@@ -25,7 +25,8 @@ inline constexpr const char* kIpVariable = "LOCKSTEP_POD_IP";
 // The value of LOCKSTEP_CONFIG as it stands in a pod: kubelet makes `$` of `$$` and the pod's
 // address of our $(LOCKSTEP_POD_IP).
 Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::JobStatus& status,
-                                   const PodRequest& request, const std::string& termination_path);
+                                   const PodRequest& request, const AgentDelivery& delivery,
+                                   const std::string& termination_path);
 
 // The user's `worker` container with the agent as its program.
 Json Worker(Json from_template, const core::TrainingJob& job, const AgentDelivery& delivery,

@@ -16,8 +16,9 @@ std::string Variable(const json& pod) {
 
 // As the agent finds it once kubelet has put the pod's address in.
 core::AgentConfig Config(const core::TrainingJob& job, const core::JobStatus& status,
-                         const PodRequest& request, const std::string& ip = "10.1.2.3") {
-  Result<std::string> body = PodObject(job, status, request, {});
+                         const PodRequest& request, const std::string& ip = "10.1.2.3",
+                         const AgentDelivery& delivery = {}) {
+  Result<std::string> body = PodObject(job, status, request, delivery);
   if (!body.ok()) {
     ADD_FAILURE() << body.error().message;
     return {};
@@ -127,6 +128,24 @@ spec:
   volumes: [{name: shm, emptyDir: {medium: Memory}}]
 )");
   EXPECT_FALSE(Config(job).job.spec.shared_memory);
+}
+
+TEST(PodConfig, LeavesRulesAboutMetricsOutForAgentsOfAnotherImage) {
+  core::TrainingJob job = MakeJob("gpt");
+  core::FailureRule of_exit;
+  of_exit.exit_codes = {42};
+  core::FailureRule of_metric;
+  of_metric.metric = "loss";
+  of_metric.is = core::MetricIs::kNotFinite;
+  job.spec.failure_policy.rules = {of_metric, of_exit};
+  core::JobStatus status = StatusOf(job);
+  status.agent.image = "agent:2";
+  const auto told = [&](const std::string& newest) {
+    return Config(job, status, Request(), "10.0.0.3", {.newest_image = newest})
+        .job.spec.failure_policy.rules;
+  };
+  EXPECT_EQ(told("agent:2"), job.spec.failure_policy.rules);
+  EXPECT_EQ(told("agent:3"), std::vector<core::FailureRule>{of_exit});
 }
 
 TEST(PodConfig, SpeaksIpv6WhereTheClusterDoes) {
