@@ -418,8 +418,17 @@ std::string SourceOf(const HttpRequest& request) {
   std::array<unsigned char, sizeof(in6_addr)> address{};
   if (inet_pton(AF_INET, text.c_str(), address.data()) == 1) return text;
   if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) return "";
-  std::fill(address.begin() + 8, address.end(), 0);
   std::array<char, INET6_ADDRSTRLEN> network{};
+  // An IPv4 address, as a socket of both kinds or a translating network (RFC 6052) writes it.
+  constexpr std::array<std::array<unsigned char, 12>, 2> kOfIpv4{
+      {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, {0, 0x64, 0xff, 0x9b}}};
+  if (std::ranges::any_of(kOfIpv4, [&](const auto& prefix) {
+        return std::equal(prefix.begin(), prefix.end(), address.begin());
+      })) {
+    inet_ntop(AF_INET, address.data() + 12, network.data(), network.size());
+    return network.data();
+  }
+  std::fill(address.begin() + 8, address.end(), 0);
   inet_ntop(AF_INET6, address.data(), network.data(), network.size());
   return network.data();
 }

@@ -305,6 +305,8 @@ TEST_F(PublicPageTest, TheSourceOfATokenIsTheLastAddressThatAProxyWrote) {
   EXPECT_EQ(source_of("6.6.6.6\r\nX-Forwarded-For: 10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(source_of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
   EXPECT_EQ(source_of("[2001:db8:1:2:3:4:5:7]:4711"), "2001:db8:1:2::");
+  EXPECT_EQ(source_of("::ffff:10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(source_of("64:ff9b::10.0.0.2"), "10.0.0.2");
   EXPECT_EQ(source_of("10.0.0.1, somebody"), "");
   EXPECT_EQ(source_of("["), "");
   source_ = "?";
