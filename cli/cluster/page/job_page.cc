@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kEventsPause = seconds(2);  // between two questions
 constexpr Duration kEventsAgain = seconds(15);
+constexpr Duration kLastEvent = seconds(3);    // it may come so long after the end
 constexpr Duration kLogPatience = seconds(3);  // for lines of a job that has ended
 constexpr size_t kMostStacks = 64;             // machines that are asked for one rank's peers
 
@@ -163,6 +164,8 @@ void JobPage::MakeView(const StoredJob& job) {
   history_ = {};
   told_ = {};
   events_.clear();
+  ended_.reset();
+  events_whole_ = false;
   view_ = std::make_unique<View>(ViewJobOf(job), &history_, clock_.At(job.meta.created),
                                  sources_.lines, version);
   for (const core::JobProgress& each : past_) {
@@ -200,6 +203,7 @@ void JobPage::OnJob(const StoredJob* job) {
     view_->LearnProgress(*status.progress, at ? clock_.At(*at) : job_heard_);
   }
   ShowGenerations();
+  if (HasEnded(status) && !ended_) ended_ = job_heard_;
   if (HasEnded(status) && view_->live()) {
     const std::optional<WallTime>& at = status.timings.finished;
     view_->Finish(at ? clock_.At(*at) : job_heard_, status.verdict ? status.verdict->exit_code : 0);
@@ -337,9 +341,14 @@ void JobPage::AskEvents() {
 
 void JobPage::OnEvents(const kube::ApiResult<std::string>& answer) {
   asking_events_ = false;
-  if (view_->live()) events_timer_.WakeAt(BootTime() + kEventsAgain);
+  const bool forbidden = !answer.ok() && answer.error().kind == kube::ApiErrorKind::kForbidden;
+  events_whole_ = ended_ && events_asked_ - *ended_ >= kLastEvent && (answer.ok() || forbidden);
+  if (view_->live()) {
+    events_timer_.WakeAt(BootTime() + kEventsAgain);
+  } else if (ended_ && !events_whole_) {
+    events_timer_.WakeAt(std::max(*ended_ + kLastEvent, events_asked_ + kEventsPause));
+  }
   if (!answer.ok()) {
-    const bool forbidden = answer.error().kind == kube::ApiErrorKind::kForbidden;
     Note("events", forbidden ? Missing("events", "list", "events are")
                              : "the events can't be read: " + answer.error().message);
     return Ready("events");
@@ -384,7 +393,17 @@ void JobPage::AskWhetherExecIsAllowed() {
 
 // ---- what the page asks ----
 
+bool JobPage::ReadAll() {
+  std::vector<int> machines;
+  for (const auto& [index, pod] : CurrentPodsOf()) machines.push_back(index);
+  logs_.Want(machines);
+  return HasAll();
+}
+
+bool JobPage::HasAll() const { return ended_ && pods_known_ && events_whole_ && logs_.whole(); }
+
 std::string JobPage::Whole() {
+  Note("whole", HasAll() ? "" : "the end of a log, or the last events, could not be read");
   view_->KeepLogs();
   return view_->Json(0, BootTime());
 }

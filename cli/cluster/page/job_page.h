@@ -63,6 +63,9 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   const PageServer::Handlers& handlers() const { return handlers_; }
   // The job, once it is known.
   const std::optional<StoredJob>& job() const { return job_; }
+  // Reads what an ended job's page can have: the logs of its first machines, and the events. False:
+  // not all of it has come, so ask again.
+  bool ReadAll();
   // The whole view, with the last lines of each rank that were read. The view is known.
   std::string Whole();
 
@@ -104,6 +107,7 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   // "" takes the note away.
   void Note(const char* about, std::string sentence);
   void ShowNotes();
+  bool HasAll() const;
   std::string Missing(const char* resource, const char* verb, const char* hidden) const;
   PodsByMachine CurrentPodsOf() const;
   void Changed();
@@ -127,6 +131,8 @@ class JobPage final : private GangFollower::Owner, private PodLogs::Owner {
   std::map<std::string, int64_t> events_;  // how often each was said, by its UID
   bool asking_events_ = false;
   Time events_asked_{};
+  std::optional<Time> ended_;  // when this page learnt it
+  bool events_whole_ = false;  // asked so long after the end that the last one has come
   bool may_exec_ = false;
   std::string exec_note_;  // why not
   QueuePlaces places_;

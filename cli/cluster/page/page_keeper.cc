@@ -15,6 +15,10 @@ namespace {
 constexpr const char* kNotKept =
     "the progress of each rank and the parts of a restart are not kept on a cluster";
 
+std::string PageOf(const kube::ObjectName& job) {
+  return "the page of " + job.name + " in namespace " + job.name_space;
+}
+
 }  // namespace
 
 PageKeeper::PageKeeper(JobPage::Sources sources, Options options)
@@ -84,15 +88,16 @@ void PageKeeper::OnJob(const StoredJob& job) {
   const std::string& uid = job.meta.uid;
   Remember(job);
   if (!HasEnded(job.status) || open_.contains(uid) || later_.contains(uid)) return;
-  const kube::ObjectName name{job.meta.name_space, job.meta.name};
-  const WallTime at = job.status.timings.finished.value_or(WallNow());
-  if (store_->Find(name, uid) != nullptr ||
-      !store_->Wants(name.name_space, at, options_.limits, WallNow())) {
-    done_[uid] = {name, uid};
-    curves_.erase(uid);
-    return;
-  }
-  waiting_[uid] = {name, uid};
+  if (waiting_.contains(uid)) return;
+  waiting_[uid] = {.job = {job.meta.name_space, job.meta.name},
+                   .uid = uid,
+                   .at = job.status.timings.finished.value_or(WallNow())};
+}
+
+bool PageKeeper::Wants(const Ended& ended) const {
+  if (ended.tries > 0) return true;
+  return store_->Find(ended.job, ended.uid) == nullptr &&
+         store_->Wants(ended.job.name_space, ended.at, options_.limits, WallNow());
 }
 
 void PageKeeper::Remember(const StoredJob& job) {
@@ -117,71 +122,80 @@ void PageKeeper::GoOn() {
     Open& open = each->second;
     const PageServer::Handlers& handlers = open.page->handlers();
     const bool known = handlers.version() != 0;
-    if (known && !open.asked) {
-      open.asked = true;
-      handlers.log(std::nullopt, 0, lifetime_.Guard([this, uid = each->first](const auto&) {
-        const auto found = open_.find(uid);
-        if (found == open_.end()) return;
-        found->second.read = true;
-        go_on_.WakeAt(BootTime());
-      }));
-    }
-    const bool late = now >= open.until;
-    if (!open.read && !late) {
+    const bool gone = known && !open.page->job();
+    const bool whole = known && open.page->ReadAll();
+    if (!whole && !gone && now < open.until) {
       ++each;
       continue;
     }
     if (known) {
-      Write(open);
+      Write(open, whole);
     } else {
-      Complain("the page of " + open.ended.job.name + " in namespace " + open.ended.job.name_space +
-               " can't be read; it is tried again");
+      Complain(PageOf(open.ended.job) + " can't be read; it is tried again");
       later_[each->first] = open.ended;
     }
     each = open_.erase(each);
   }
-  while (open_.size() < kMostAtOnce && !waiting_.empty()) {
+  while (readable_ && open_.size() < kMostAtOnce && !waiting_.empty()) {
     const Ended ended = waiting_.extract(waiting_.begin()).mapped();
+    const auto curve = curves_.find(ended.uid);
+    if (!Wants(ended)) {
+      done_[ended.uid] = ended;
+      curves_.erase(ended.uid);
+      continue;
+    }
     Open& open = open_[ended.uid];
     open.ended = ended;
-    const auto curve = curves_.find(ended.uid);
     open.page = std::make_unique<JobPage>(
         sources_, ended.job,
         curve == curves_.end() ? std::vector<core::JobProgress>{} : curve->second.points);
     open.until = now + kPatience;
   }
-  if (open_.empty()) return;
-  Time next = kNever;
-  for (const auto& [uid, open] : open_) next = std::min(next, open.until);
-  if (!go_on_.armed()) go_on_.WakeAt(next);
+  if (!open_.empty() && !go_on_.armed()) go_on_.WakeAt(now + kLook);
 }
 
-void PageKeeper::Write(const Open& open) {
+void PageKeeper::Write(const Open& open, bool whole) {
   const std::optional<StoredJob>& job = open.page->job();
-  const auto& [name, uid] = open.ended;
-  if (!job || job->meta.uid != uid) return;  // deleted meanwhile
+  const Ended& ended = open.ended;
+  if (!job || job->meta.uid != ended.uid) {
+    if (ended.tries > 0) return;  // there is one
+    Complain(PageOf(ended.job) + " is not kept: the job was deleted before it was read");
+    return;
+  }
   if (!HasEnded(job->status)) {
-    later_[uid] = open.ended;
+    later_[ended.uid] = ended;
     return;
   }
-  const Status kept = store_->Keep(name, uid, job->status.timings.finished.value_or(WallNow()),
-                                   FleetRow(*job, ""), open.page->Whole());
-  if (kept.ok()) {
-    done_[uid] = open.ended;
-    curves_.erase(uid);
-    said_.clear();
-    store_->Prune(options_.limits, WallNow());
-    Say("kept the page of " + name.name + " in namespace " + name.name_space);
+  const Status kept =
+      store_->Keep(ended.job, ended.uid, ended.at, FleetRow(*job, ""), open.page->Whole());
+  if (!kept.ok()) {
+    later_[ended.uid] = ended;
+    Complain(PageOf(ended.job) + " is not kept: " + kept.error().message +
+             "; it is tried again while the job exists");
     return;
   }
-  later_[uid] = open.ended;
-  Complain("the page of " + name.name + " in namespace " + name.name_space +
-           " is not kept: " + kept.error().message + "; it is tried again while the job exists");
+  said_.clear();
+  store_->Prune(options_.limits, WallNow());
+  if (!whole && ended.tries + 1 < kMostTries) {
+    Say(PageOf(ended.job) + " is kept without all of its lines and events; they are read again");
+    Ended& again = later_[ended.uid] = ended;
+    ++again.tries;
+    return;
+  }
+  done_[ended.uid] = ended;
+  curves_.erase(ended.uid);
+  Say("kept " + PageOf(ended.job));
 }
 
 void PageKeeper::TryAgain() {
-  if (const Status read = store_->Refresh(BootTime()); !read.ok()) Complain(read.error().message);
-  store_->Prune(options_.limits, WallNow());
+  const Status read = store_->Refresh(BootTime());
+  readable_ = read.ok();
+  if (readable_) {
+    store_->Prune(options_.limits, WallNow());
+    store_->Sweep();
+  } else {
+    Complain(read.error().message + "; no page is kept meanwhile");
+  }
   waiting_.merge(later_);
   go_on_.WakeAt(BootTime());
   again_.WakeAt(BootTime() + kAgain);

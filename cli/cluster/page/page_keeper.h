@@ -3,8 +3,10 @@
 // waits for it.
 //
 // A watch of all TrainingJobs says which have ended. Each of them is opened as a JobPage, whose
-// view is written once its events and the last lines of its logs have come. A job whose page is not
-// in the store is tried again after kAgain, and after a restart of this process, while it exists.
+// view is written once its events and its logs were read to their ends. After kPatience it is
+// written without the rest, and tried again after kAgain, kMostTries times in all: the page with
+// more lines stays. One that cannot be written is tried again while its job exists. While the
+// folder cannot be read, nothing is kept.
 //
 // Curves are made of the progress that the watch has seen since this process began.
 //
@@ -33,7 +35,9 @@ namespace lockstep::cli {
 class PageKeeper {
  public:
   static constexpr size_t kMostAtOnce = 4;
-  static constexpr Duration kPatience = seconds(20);
+  static constexpr Duration kPatience = seconds(45);  // longer than pods may take to end
+  static constexpr Duration kLook = milliseconds(500);
+  static constexpr int kMostTries = 3;
   static constexpr Duration kAgain = minutes(1);
   static constexpr size_t kMostPoints = 256;
   static constexpr size_t kMostCurves = 1000;
@@ -54,13 +58,13 @@ class PageKeeper {
   struct Ended {
     kube::ObjectName job;
     std::string uid;
+    WallTime at{};
+    int tries = 0;  // that wrote a page without all of its lines
   };
   struct Open {
     Ended ended;
     std::unique_ptr<JobPage> page;
     Time until{};
-    bool asked = false;  // for its log
-    bool read = false;
   };
 
   struct Curve {
@@ -74,7 +78,8 @@ class PageKeeper {
   void Remember(const StoredJob& job);
   // Opens pages of jobs that wait, and writes those that are known.
   void GoOn();
-  void Write(const Open& open);
+  bool Wants(const Ended& ended) const;
+  void Write(const Open& open, bool whole);
   void TryAgain();
   // Said once, until another sentence is.
   void Complain(const std::string& sentence);
@@ -88,6 +93,7 @@ class PageKeeper {
   std::map<std::string, Open> open_;      // by UID
   std::map<std::string, Curve> curves_;   // by UID, of jobs that run
   std::set<std::string> followed_;        // namespaces whose jobs have come
+  bool readable_ = false;                 // the store, when it was looked at last
   std::string said_;
   WakeTimer go_on_;
   WakeTimer again_;

@@ -95,6 +95,14 @@ bool PodLogs::pending() const {
   });
 }
 
+bool PodLogs::whole() const {
+  const Time now = BootTime();
+  return std::ranges::all_of(readings_, [now](const auto& entry) {
+    const Reading& reading = entry.second;
+    return now - reading.wanted >= kWanted || !reading.started || reading.whole;
+  });
+}
+
 void PodLogs::Open(int machine, Reading* reading) {
   if (!reading->started || reading->stream || reading->whole || reading->retry != 0) return;
   const auto open = static_cast<size_t>(std::ranges::count_if(

@@ -56,6 +56,8 @@ class PodLogs {
   void Want(const std::vector<int>& machines);
   // Whether lines of a wanted machine that are there already have yet to come.
   bool pending() const;
+  // Whether the logs of all wanted machines that have started were read to their ends.
+  bool whole() const;
 
  private:
   struct Lines;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -19,7 +20,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kRow = R"({"namespace":"a","name":"gpt","state":"Failed"})";
-constexpr const char* kView = R"({"format":1,"notes":["of then"],"logs":{"0":[{"m":"secret"}]}})";
+constexpr const char* kView = R"({"format":1,"notes":["of then"],"logs":{"0":[{"m":"secret"}]},)"
+                              R"("events":{"from":0,"dropped":0,"items":[{"text":"Failed"}]}})";
 const WallTime kNoon = *ParseWallTime("2026-11-30T12:00:00Z");
 
 class PageStoreTest : public ::testing::Test {
@@ -126,6 +128,126 @@ TEST_F(PageStoreTest, AFolderThatTakesNothingIsAnErrorThatNamesTheFile) {
   EXPECT_EQ(store_.Find({"a", "gpt"}), nullptr);
   PageStore nowhere(folder_ + "/nowhere");
   EXPECT_FALSE(nowhere.Refresh(Time{}).ok());
+}
+
+std::string ViewOf(size_t lines, size_t bytes = 1) {
+  OrderedJson kept = OrderedJson::array();
+  for (size_t i = 0; i < lines; ++i) kept.push_back({{"n", i}, {"m", std::string(bytes, 'x')}});
+  const OrderedJson view = {{"format", 1}, {"logs", {{"0", kept}}}};
+  return DumpJson(view);
+}
+
+TEST_F(PageStoreTest, APageWithMoreLinesIsNeverOverwrittenByOneWithFewer) {
+  const kube::ObjectName gpt{"a", "gpt"};
+  ASSERT_TRUE(store_.Keep(gpt, "u-1", kNoon, kRow, ViewOf(2)).ok());
+  PageStore another(folder_);  // that has not read the folder
+  ASSERT_TRUE(another.Keep(gpt, "u-1", kNoon, kRow, ViewOf(0)).ok());
+  ASSERT_NE(another.Find(gpt), nullptr);
+  EXPECT_EQ(*PageStore::ReadView(*another.Find(gpt)), ViewOf(2));
+  ASSERT_TRUE(another.Keep(gpt, "u-1", kNoon, kRow, ViewOf(3)).ok());
+  EXPECT_EQ(*PageStore::ReadView(*another.Find(gpt)), ViewOf(3));
+  std::ofstream(folder_ + "/a/gpt-u-2.json") << "half a pag";
+  ASSERT_TRUE(another.Keep(gpt, "u-2", kNoon, kRow, ViewOf(0)).ok());
+  EXPECT_NE(another.Find(gpt, "u-2"), nullptr);
+}
+
+TEST_F(PageStoreTest, AViewThatIsTooLargeKeepsTheLastLinesOfEachRank) {
+  ASSERT_TRUE(
+      store_.Keep({"a", "gpt"}, "u-1", kNoon, kRow, ViewOf(4, PageStore::kMostOfFile / 3)).ok());
+  const PageStore::Page& page = *store_.Find({"a", "gpt"});
+  EXPECT_LE(page.bytes, PageStore::kMostOfFile);
+  EXPECT_EQ(page.bytes, std::filesystem::file_size(page.path));
+  const OrderedJson lines = ParseOrderedJson(*PageStore::ReadView(page))["logs"]["0"];
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["n"], 2);
+}
+
+TEST_F(PageStoreTest, ANamespaceHasSoManyBytesAndAllOfThemSoManyPages) {
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Keep("a", "gpt", "u-" + std::to_string(i), kNoon + minutes(i)).ok());
+  }
+  ASSERT_TRUE(Keep("b", "bert", "u-5", kNoon - minutes(1)).ok());
+  const uint64_t bytes = store_.Find({"a", "gpt"})->bytes;
+  EXPECT_EQ(store_.Prune({.bytes = 3 * bytes}, kNoon), 1U);
+  EXPECT_EQ(store_.Find({"a", "gpt"}, "u-0"), nullptr);
+  EXPECT_EQ(store_.Prune({.in_all = 3}, kNoon), 1U);
+  EXPECT_EQ(store_.Find({"b", "bert"}), nullptr);
+}
+
+TEST_F(PageStoreTest, OnAFullDiskTheOldestPageOfTheLargestNamespaceMakesRoom) {
+  size_t most = 3;  // files on this disk
+  PageStore store(folder_, [&](const std::string& path, const std::string& text) -> Status {
+    size_t files = 0;
+    for (const auto& each : std::filesystem::recursive_directory_iterator(folder_)) {
+      files += each.is_regular_file() ? 1U : 0U;
+    }
+    if (files >= most) return ErrnoError("writing " + path, ENOSPC);
+    std::ofstream(path) << text;
+    return {};
+  });
+  const auto keep = [&](const std::string& name_space, const std::string& uid, WallTime at) {
+    return store.Keep({name_space, "gpt"}, uid, at, kRow, kView);
+  };
+  ASSERT_TRUE(keep("a", "u-1", kNoon).ok());
+  ASSERT_TRUE(keep("a", "u-2", kNoon + minutes(1)).ok());
+  ASSERT_TRUE(keep("b", "u-3", kNoon - hours(1)).ok());
+  ASSERT_TRUE(keep("b", "u-4", kNoon + minutes(2)).ok());
+  EXPECT_EQ(store.Find({"a", "gpt"}, "u-1"), nullptr);
+  EXPECT_NE(store.Find({"b", "gpt"}, "u-3"), nullptr);
+  // Newer ones do not go for one that is older.
+  EXPECT_THAT(keep("c", "u-5", kNoon - hours(2)).error().message, HasSubstr("No space"));
+  EXPECT_NE(store.Find({"b", "gpt"}, "u-3"), nullptr);
+  most = 0;  // something else fills it
+  EXPECT_FALSE(keep("c", "u-6", kNoon + hours(1)).ok());
+}
+
+TEST_F(PageStoreTest, AWriteThatFailsOtherwiseRemovesNothing) {
+  ASSERT_TRUE(Keep("a", "gpt", "u-1").ok());
+  PageStore store(folder_, [](const std::string& path, const std::string&) {
+    return ErrnoError("writing " + path, EIO);
+  });
+  ASSERT_TRUE(store.Refresh(Time{}).ok());
+  EXPECT_FALSE(store.Keep({"a", "gpt"}, "u-2", kNoon + hours(1), kRow, kView).ok());
+  EXPECT_NE(store.Find({"a", "gpt"}, "u-1"), nullptr);
+}
+
+TEST_F(PageStoreTest, WhatAKilledWriterLeftAndEmptyFoldersAreSwept) {
+  const std::string old = folder_ + "/a/.lockstep-1";
+  const std::string fresh = folder_ + "/a/.lockstep-2";
+  std::filesystem::create_directories(folder_ + "/a");
+  std::filesystem::create_directories(folder_ + "/gone");
+  std::filesystem::create_directories(folder_ + "/lost+found");
+  std::ofstream(old) << "half a pag";
+  std::ofstream(fresh) << "half a pag";
+  std::filesystem::last_write_time(
+      old, std::filesystem::file_time_type::clock::now() - 2 * PageStore::kOldTemporary);
+  store_.Sweep();
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(fresh));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/gone"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/lost+found"));
+}
+
+// A link to itself cannot be opened, whoever the user is: as a file server that does not answer.
+TEST_F(PageStoreTest, WhatCannotBeReadIsAnErrorAndIsNotForgotten) {
+  ASSERT_TRUE(Keep("a", "gpt", "u-1").ok());
+  std::filesystem::rename(folder_ + "/a", folder_ + "/hidden");
+  std::filesystem::create_symlink("a", folder_ + "/a");
+  EXPECT_FALSE(store_.Refresh(Time{}).ok());
+  EXPECT_NE(store_.Find({"a", "gpt"}), nullptr);
+  std::filesystem::remove(folder_ + "/a");
+  std::filesystem::rename(folder_ + "/hidden", folder_ + "/a");
+
+  const std::string file = folder_ + "/a/gpt-u-1.json";
+  std::filesystem::rename(file, folder_ + "/page");
+  std::filesystem::create_symlink("gpt-u-1.json", file);
+  PageStore other(folder_);
+  EXPECT_FALSE(other.Refresh(Time{}).ok());
+  EXPECT_FALSE(other.Keep({"a", "gpt"}, "u-1", kNoon, kRow, kView).ok());
+  std::filesystem::remove(file);
+  std::filesystem::rename(folder_ + "/page", file);
+  ASSERT_TRUE(other.Refresh(Time{} + PageStore::kFresh).ok());
+  EXPECT_NE(other.Find({"a", "gpt"}), nullptr);
 }
 
 TEST_F(PageStoreTest, OthersCannotReadAPage) {
