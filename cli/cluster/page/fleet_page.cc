@@ -99,13 +99,21 @@ Result<const PageServer::Handlers*> FleetPage::Find(const std::string& job,
     }
     return &handlers_;
   }
-  const auto found = open_.find(job);
+  if (sources_.store != nullptr) (void)sources_.store->Refresh(BootTime());
+  auto found = open_.find(job);
+  if (found != open_.end() && found->second.kept) {  // of one UID: there may be a later job
+    const PageStore::Page* now = FindKept(job);
+    if (now == nullptr || now->uid != found->second.kept->uid()) {
+      if (visit != PageServer::Visit::kAsk) return Error::Unavailable(kNotKnownYet);
+      open_.erase(found);
+      found = open_.end();
+    }
+  }
   if (found != open_.end()) {
     if (visit == PageServer::Visit::kAsk) found->second.asked = BootTime();
     if (visit == PageServer::Visit::kLeave) found->second.asked -= PageServer::kShown;
     return &found->second.handlers();
   }
-  if (sources_.store != nullptr) (void)sources_.store->Refresh(BootTime());
   if (!rows_.contains(job) && FindKept(job) == nullptr) {
     if (Awaits(job)) return Error::Unavailable(kNotKnownYet);
     return nullptr;
@@ -288,8 +296,12 @@ void FleetPage::AskNamespaces() {
 
 void FleetPage::AskWhetherListIsAllowed(const std::string& name_space) {
   AskRight(*sources_.connection, {"list", "lockstep.dev", "trainingjobs", ""}, name_space,
-           lifetime_.Hop(sources_.loop, [this, name_space](bool allowed) {
-             if (!allowed) return;
+           lifetime_.Hop(sources_.loop, [this, name_space](const Result<bool>& allowed) {
+             if (!allowed.ok()) {
+               return Note("namespaces",
+                           "the jobs of some namespaces are not shown: " + allowed.error().message);
+             }
+             if (!*allowed) return;
              if (watches_.size() >= kMostNamespaces) {
                return Note("namespaces",
                            "only the jobs of 64 namespaces are shown: " + options_.another);

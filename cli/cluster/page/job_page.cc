@@ -378,9 +378,12 @@ void JobPage::AskWhetherExecIsAllowed() {
     return Ready("rights");
   }
   AskRight(*sources_.connection, {"create", "", "pods", "exec"}, name_.name_space,
-           lifetime_.Hop(sources_.loop, [this](bool allowed) {
-             may_exec_ = allowed && !sources_.kubectl.empty();
-             if (!allowed) {
+           lifetime_.Hop(sources_.loop, [this](const Result<bool>& allowed) {
+             may_exec_ = allowed.ok() && *allowed && !sources_.kubectl.empty();
+             if (!allowed.ok()) {
+               exec_note_ =
+                   "per-rank progress and stacks are not shown: " + allowed.error().message;
+             } else if (!*allowed) {
                exec_note_ = Missing("pods/exec", "create", "per-rank progress and stacks are");
              } else if (!may_exec_) {
                exec_note_ = sources_.no_exec;

@@ -16,7 +16,7 @@ constexpr size_t kMostOfNote = 512;
 }  // namespace
 
 void AskRight(Connection& cluster, const Right& right, const std::string& name_space,
-              std::function<void(bool allowed)> done) {
+              std::function<void(Result<bool> allowed)> done) {
   const Json attributes = {{"verb", right.verb},
                            {"group", right.group},
                            {"resource", right.resource},
@@ -29,10 +29,16 @@ void AskRight(Connection& cluster, const Right& right, const std::string& name_s
                R"("spec":{"resourceAttributes":)" +
                DumpJson(attributes) + "}}"},
       [done = std::move(done)](const kube::ApiResult<std::string>& answer) {
+        const bool asking_is_denied =
+            !answer.ok() && answer.error().kind == kube::ApiErrorKind::kForbidden;
+        if (asking_is_denied) return done(false);
         const Json said = answer.ok() ? ParseJson(*answer) : Json();
         const auto status = said.is_object() ? said.find("status") : said.end();
-        done(status != said.end() && status->is_object() &&
-             status->value("allowed", Json()) == Json(true));
+        if (status != said.end() && status->is_object()) {
+          return done(status->value("allowed", Json()) == Json(true));
+        }
+        done(Error::Unavailable("the API server does not say whether it is allowed" +
+                                (answer.ok() ? "" : ": " + answer.error().message)));
       });
 }
 

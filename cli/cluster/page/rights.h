@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "cli/cluster/connection.h"
 
 namespace lockstep::cli {
@@ -18,9 +19,9 @@ struct Right {
   const char* subresource;  // "": none
 };
 
-// Calls back once, from a thread of the client. False where the question has no answer, too.
+// Calls back once, from a thread of the client. An error: the API server gave no answer.
 void AskRight(Connection& cluster, const Right& right, const std::string& name_space,
-              std::function<void(bool allowed)> done);
+              std::function<void(Result<bool> allowed)> done);
 
 // "pods/exec: create is missing in namespace team-a, so stacks are not shown". `hidden`: "stacks
 // are".

@@ -85,6 +85,10 @@ def pages(tmp_path):
 
 def end(here, kubelet, finished=FINISHED):
     kubelet.end(here.namespace, "gpt-0", exit_code=1)
+    fail(here, finished)
+
+
+def fail(here, finished=FINISHED):
     here.set_status(state="Failed", reason="rank 0 failed", timings={"finished": finished},
                     verdict={"generation": "1-1", "exitCode": 1, "cause": "ProcessExit"})
 
@@ -118,11 +122,27 @@ def test_page_of_a_deleted_job_is_shown_to_who_may_see_jobs_there(here, kubelet,
         service.wait(no_logs, lambda view: view["fleet"], "the kept job", namespace=here.namespace)
         page = service.view(no_logs, **of_job)
         assert page["status"]["state"] == "Failed" and page["logs"] == {}
+        assert page["events"]["items"] == []
+        assert any("events: list is missing" in note for note in page["notes"])
         assert any("pods/log: get is missing" in note for note in page["notes"])
         service.wait(foreign, lambda view: view["notes"], "the missing right",
                      namespace=here.namespace)
         assert service.view(foreign, namespace=here.namespace)["fleet"] == []
         assert service.get("/api/view", foreign, **of_job)[0] == 404
+
+
+def test_page_has_what_a_rank_prints_after_its_job_has_failed(here, kubelet, pages, tmp_path):
+    """Its pod still runs then, and the stream of its log breaks."""
+    with Keeper(here.cluster, here.namespace, pages, tmp_path / "keeper") as keeper:
+        fail(here)
+        wait_until(lambda: kubelet.requests, lambda: f"the log is read\n{keeper.said}", PATIENCE)
+        kubelet.cut()
+        kubelet.write("gpt-0", "[m0 r0] the very last words")
+        kubelet.end(here.namespace, "gpt-0", exit_code=1)
+        keeper.wait("kept the page of gpt")
+    [file] = (pages / here.namespace).glob("gpt-*.json")
+    lines = json.loads(file.read_text())["view"]["logs"]["0"]
+    assert [line["m"] for line in lines] == ["the last words of rank 0", "the very last words"]
 
 
 def test_page_that_cannot_be_written_is_said_and_kept_once_it_can(here, kubelet, pages, tmp_path):

@@ -257,19 +257,24 @@ TEST_F(PageStoreTest, OthersCannotReadAPage) {
   EXPECT_EQ(file.st_mode & 0777, 0640U);
 }
 
-TEST(ShownViewTest, SaysWhenItWasKeptAndHasLinesOnlyForWhoMayReadThem) {
+TEST(ShownViewTest, SaysWhenItWasKeptAndHasOnlyThePartsThatTheViewerMayRead) {
   const PageStore::Page page{
       .job = {"a", "gpt"}, .uid = "u-1", .at = kNoon, .row = kRow, .path = ""};
-  const OrderedJson all = ParseOrderedJson(ShownView(kView, page, true, 7));
-  EXPECT_THAT(
-      all["notes"].get<std::vector<std::string>>(),
-      ElementsAre("this page was kept when the job ended, at 2026-11-30T12:00:00Z", "of then"));
+  const OrderedJson all =
+      ParseOrderedJson(ShownView(kView, page, {.logs = true, .events = true}, 7));
+  EXPECT_THAT(all["notes"].get<std::vector<std::string>>(),
+              ElementsAre("this page was kept when the job ended, at 2026-11-30T12:00:00Z",
+                          "when it was kept: of then"));
   EXPECT_EQ(all["version"], 7);
   EXPECT_EQ(all["logs"]["0"][0]["m"], "secret");
-  const std::string without = ShownView(kView, page, false, 7);
+  EXPECT_EQ(all["events"]["items"][0]["text"], "Failed");
+  const std::string no_events = ShownView(kView, page, {.logs = true}, 7);
+  EXPECT_THAT(ParseOrderedJson(no_events)["events"]["items"].dump(), "[]");
+  EXPECT_THAT(no_events, HasSubstr("events: list is missing in namespace a"));
+  const std::string without = ShownView(kView, page, {.events = true}, 7);
   EXPECT_EQ(without.find("secret"), std::string::npos);
   EXPECT_THAT(without, HasSubstr("pods/log: get is missing in namespace a, so logs are not shown"));
-  EXPECT_THAT(ShownView("[]", page, true, 7), HasSubstr("cannot be read"));
+  EXPECT_THAT(ShownView("[]", page, {}, 7), HasSubstr("cannot be read"));
 }
 
 }  // namespace

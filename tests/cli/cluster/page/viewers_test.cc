@@ -1,9 +1,11 @@
 #include "cli/cluster/page/viewers.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +40,11 @@ class ViewersTest : public LoopTest {
         spawner_(std::move(*Spawner::Create())),
         viewers_(std::make_unique<Viewers>(
             Config(),
-            JobPage::Sources{.loop = loop(), .spawner = spawner_.get(), .notify = [] {}})) {}
+            JobPage::Sources{
+                .loop = loop(), .spawner = spawner_.get(), .store = &store_, .notify = [] {}})) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~ViewersTest() override { std::filesystem::remove_all(folder_); }
 
   kube::ClientConfig Config() const {
     kube::ClientConfig config;
@@ -64,7 +70,12 @@ class ViewersTest : public LoopTest {
     } else if (path.ends_with("/selfsubjectreviews")) {
       connection.Answer(201, "{}");
     } else if (path.ends_with("/selfsubjectaccessreviews")) {
-      connection.Answer(201, R"({"status":{"allowed":false}})");
+      const std::string allowed = allowed_ ? "true" : "false";
+      if (silent_) {
+        connection.Answer(500, R"({"kind":"Status","code":500})");
+      } else {
+        connection.Answer(201, R"({"status":{"allowed":)" + allowed + "}}");
+      }
     } else if (path.ends_with("/log") || Has(request.path, "watch=")) {
       connection.AwaitClose();
     } else {
@@ -111,7 +122,11 @@ class ViewersTest : public LoopTest {
     ASSERT_TRUE(RunUntil([&] { return (*Find(""))->version() != 0; }));
   }
 
-  std::atomic<bool> broken_ = false;  // no list of jobs has an answer
+  const std::string folder_ = ::testing::TempDir() + "viewers_test." + std::to_string(getpid());
+  PageStore store_{folder_};
+  std::atomic<bool> allowed_ = false;  // what is asked about
+  std::atomic<bool> silent_ = false;   // no question about a right has an answer
+  std::atomic<bool> broken_ = false;   // no list of jobs has an answer
   Mutex mutex_;
   std::vector<std::string> asked_ GUARDED_BY(mutex_);
   kube::TestCa ca_;
@@ -171,6 +186,37 @@ TEST_F(ViewersTest, APageThatGoesAnswersItsLogRequests) {
   viewers_.reset();
   ASSERT_TRUE(answer);
   EXPECT_THAT(answer->error().message, HasSubstr("was closed"));
+}
+
+constexpr const char* kKeptView = R"({"format":1,"logs":{"0":[{"m":"the last words"}]}})";
+
+TEST_F(ViewersTest, AKeptPageIsShownOnceTheApiServerHasJudgedItsViewer) {
+  ASSERT_TRUE(store_.Keep({"a", "gone"}, "u-1", WallTime{}, "{}", kKeptView).ok());
+  allowed_ = silent_ = true;
+  LogIn();
+  ASSERT_TRUE(Find("a/gone").ok());
+  ASSERT_TRUE(RunUntil([&] { return Asked("/selfsubjectaccessreviews") >= 3; }));
+  Settle();
+  EXPECT_EQ((*Find("a/gone"))->version(), 0U);  // no right is called missing
+  silent_ = false;
+  ASSERT_TRUE(RunUntil([&] { return (*Find("a/gone"))->version() != 0; }));
+  EXPECT_THAT((*Find("a/gone"))->view(0), HasSubstr("the last words"));
+}
+
+TEST_F(ViewersTest, AKeptPageThatIsOpenGivesWayToThatOfALaterJobOfItsName) {
+  ASSERT_TRUE(store_.Keep({"a", "gone"}, "u-1", WallTime{}, "{}", kKeptView).ok());
+  allowed_ = true;
+  LogIn();
+  const auto shown = [&] {
+    EXPECT_TRUE(RunUntil([&] { return (*Find("a/gone"))->version() != 0; }));
+    return (*Find("a/gone"))->view(0);
+  };
+  EXPECT_THAT(shown(), HasSubstr("the last words"));
+  ASSERT_TRUE(store_
+                  .Keep({"a", "gone"}, "u-2", WallTime{} + hours(1), "{}",
+                        R"({"format":1,"logs":{"0":[{"m":"of the second"}]}})")
+                  .ok());
+  EXPECT_THAT(shown(), HasSubstr("of the second"));
 }
 
 TEST_F(ViewersTest, AThirdTableIsRefusedWhileTwoAreShown) {
