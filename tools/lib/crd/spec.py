@@ -474,20 +474,22 @@ def _role_rules():
 
     alike = names_of("frameworks", "roles", False)
     tasks = "self.framework == 'TensorFlow'"
+    stays = ("!has(self.failurePolicy.rules) || self.failurePolicy.rules.all(r, "
+             "!has(r.action) || r.action != 'RestartFromEarlier')")
     return [
         rule("self.progress.from != 'Never' || duration(self.health.hangTimeout) == duration('0s')",
              "needs progress, and spec.progress.from is Never; write Auto, Reports or Output there",
              ".health.hangTimeout"),
         rule("self.progress.from != 'Never' || !has(self.failurePolicy.rules) || "
              "self.failurePolicy.rules.all(r, !has(r.metric) || r.metric == '')",
-             "a rule about a metric needs progress, and spec.progress.from is Never",
+             "needs progress, and spec.progress.from is Never",
              ".failurePolicy.rules"),
-        rule("!has(self.failurePolicy.rules) || self.failurePolicy.rules.all(r, "
-             "!has(r.action) || r.action != 'RestartFromEarlier') || "
-             "(has(self.checkpoint.path) && self.checkpoint.path != '' && "
-             "!has(self.checkpoint.memory.size))",
-             "RestartFromEarlier needs spec.checkpoint.path without spec.checkpoint.memory",
-             ".failurePolicy.rules"),
+        rule(f"{stays} || (has(self.checkpoint.path) && self.checkpoint.path != '')",
+             "RestartFromEarlier needs spec.checkpoint.path, where the job's committed checkpoints "
+             "are", ".failurePolicy.rules"),
+        rule(f"{stays} || !has(self.checkpoint.memory.size)",
+             "RestartFromEarlier does not work with spec.checkpoint.memory: write checkpoints to "
+             "spec.checkpoint.path alone", ".failurePolicy.rules"),
         rule("self.progress.from != 'Never' || self.health.hangAction != 'Restart'",
              "Restart needs progress, and spec.progress.from is Never; write Auto, Reports or "
              "Output there", ".health.hangAction"),
