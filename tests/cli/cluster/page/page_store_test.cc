@@ -195,7 +195,9 @@ TEST_F(PageStoreTest, OnAFullDiskTheOldestPageOfTheLargestNamespaceMakesRoom) {
   EXPECT_EQ(store.Find({"a", "gpt"}, "u-1"), nullptr);
   EXPECT_NE(store.Find({"b", "gpt"}, "u-3"), nullptr);
   // Newer ones do not go for one that is older.
-  EXPECT_THAT(keep("c", "u-5", kNoon - hours(2)).error().message, HasSubstr("No space"));
+  const Status refused = keep("c", "u-5", kNoon - hours(2));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("No space"));
   EXPECT_NE(store.Find({"b", "gpt"}, "u-3"), nullptr);
   most = 0;  // something else fills it
   EXPECT_FALSE(keep("c", "u-6", kNoon + hours(1)).ok());
