@@ -1,11 +1,8 @@
 // PageStore: the pages of finished jobs in a folder, one file a job. PageKeeper writes it, the
-// page's server reads it. A file is FOLDER/NAMESPACE/NAME-UID.json:
-//
-//   {"kept":{"name":...,"uid":...,"at":...,"row":{...}},
-//   "jobUID":...,"view":{...}}
-//
-// The first line is what the table of all jobs shows; `lockstep ui FILE` serves the rest. A file is
-// written beside its place and renamed, so a reader sees a whole one or none.
+// page's server reads it. FOLDER/NAMESPACE/NAME-UID.json is an object of JSON. Its first line has
+// "kept", with name, uid, at and row, which the table of all jobs shows. The rest, "jobUID" and
+// "view", is what `lockstep ui FILE` serves. A file is written beside its place and renamed, so a
+// reader sees a whole one or none.
 //
 // Bounded by what Keep writes and Prune removes: kMostOfFile bytes a page, and Limits. A folder
 // that cannot be read is an error, and never an empty one. One thread; its calls wait for the disk.
