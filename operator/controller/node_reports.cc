@@ -115,7 +115,7 @@ void NodeReports::Write(const std::string& node, Report& report) {
       .body = ConditionPatch(node, report.removing ? "" : report.evidence, report.message,
                              report.since),
       .content_type = "application/apply-patch+yaml"};
-  client_->Call(write, lifetime_.Hop(loop_, [this, node](kube::ApiResult<std::string> done) {
+  client_->Call(write, lifetime_.Hop(loop_, [this, node](const kube::ApiResult<std::string>& done) {
     OnWritten(node, done);
   }));
 }

@@ -22,7 +22,7 @@ def hello(gang, **changes):
     numbers = ("machine", "attempt", "machines", "processes", "machine0_attempt")
     report = (struct.pack(">IIB?3q?B", 0, 0, 0, False, 0, 0, 0, False, 0) + string("")
               + struct.pack(">HH?qI", 0, 0, False, 0, 0) + string("")
-              + struct.pack(">q??HH", 0, False, False, 0, 0))
+              + struct.pack(">q??HHH", 0, False, False, 0, 0, 0))
     return (b"\x01" + string(field["job_uid"])
             + struct.pack(">5I", *(field[name] for name in numbers))
             + struct.pack(">??", field["predecessor_dead"], field["draining"])
