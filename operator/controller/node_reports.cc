@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text/json.h"
 #include "operator/kube/api.h"
@@ -42,10 +41,7 @@ Duration RetryAfter(int failures) {
 }
 
 NodeReports::NodeReports(EventLoop* loop, kube::Client* client, NodeReportOptions options)
-    : loop_(loop),
-      client_(client),
-      options_(std::move(options)),
-      timer_(loop, [this] { Step(); }) {}
+    : loop_(loop), client_(client), options_(options), timer_(loop, [this] { Step(); }) {}
 
 void NodeReports::Lead(Time now) {
   leads_ = true;
