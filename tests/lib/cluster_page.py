@@ -6,49 +6,23 @@
 
 import http.client
 import json
-import os
 import re
-import subprocess
-import threading
 import urllib.parse
 
-from tls import binary
+from page_process import PATIENCE, PageProcess
 from waiting import wait_until
 
 ADDRESS = re.compile(r"the page: (http://127\.0\.0\.1:(\d+)/)#([\w-]{32})")
-PATIENCE = 60
 
 
-class ClusterPage:
+class ClusterPage(PageProcess):
     """`folder`: of a kubectl that stands first in PATH."""
 
     def __init__(self, kubeconfig, *arguments, folder=None):
-        path = os.environ["PATH"] if folder is None else f"{folder}:{os.environ['PATH']}"
-        self.process = subprocess.Popen(
-            [binary("kubectl-lockstep"), "ui", *map(str, arguments)], stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path})
-        self.said = ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        found = wait_until(lambda: ADDRESS.search(self.said) or self.process.poll() is not None,
-                           lambda: f"the address\n{self.said}", PATIENCE)
-        assert found is not True, self.said
+        super().__init__(kubeconfig, *arguments, path=folder)
+        found = self.wait_said(ADDRESS)
         self.url, self.port, self.token = found[1], int(found[2]), found[3]
         self.address = f"{self.url}#{self.token}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self._reader.join()
-        assert code == 0, self.said
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.said += line
 
     def get(self, path, job=""):
         """(code, what it says) of a request with the token."""

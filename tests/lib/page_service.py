@@ -7,19 +7,15 @@
 
 import http.client
 import json
-import os
 import re
-import subprocess
-import threading
 import urllib.parse
 
 import yaml
-from tls import binary
+from page_process import PATIENCE, PageProcess
 from waiting import wait_until
 
 SERVED = re.compile(r"is served on port (\d+)")
 PROBED = re.compile(r"probes are answered on port (\d+)")
-PATIENCE = 60
 JOBS = ("lockstep.dev", "trainingjobs", "get list watch")
 PODS, LOGS = ("", "pods", "list watch"), ("", "pods/log", "get")
 EVENTS = ("events.k8s.io", "events", "list")
@@ -79,33 +75,11 @@ class PageClient:
         return wait_until(holds, lambda: f"{what}: {last}", PATIENCE, 0.05)
 
 
-class PageService(PageClient):
+class PageService(PageProcess, PageClient):
     """`kept`: a folder of kept pages."""
 
     def __init__(self, kubeconfig, host="page.test", kept=None):
-        self.process = subprocess.Popen(
-            [binary("kubectl-lockstep"), "ui", "--serve", "0", "--health", "127.0.0.1:0", "--host",
-             host, *(["--kept", kept] if kept else [])],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)})
-        self.said = ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        found = wait_until(lambda: SERVED.search(self.said) or self.process.poll() is not None,
-                           lambda: f"the server\n{self.said}", PATIENCE)
-        assert found is not True, self.said
-        super().__init__(int(found[1]), host)
-        self.health = int(PROBED.search(self.said)[1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self._reader.join()
-        assert code == 0, self.said
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.said += line
+        PageProcess.__init__(self, kubeconfig, "--serve", "0", "--health", "127.0.0.1:0", "--host", host,
+                             *(["--kept", kept] if kept else []))
+        PageClient.__init__(self, int(self.wait_said(SERVED)[1]), host)
+        self.health = int(self.wait_said(PROBED)[1])

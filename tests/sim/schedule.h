@@ -109,7 +109,7 @@ struct Shape {
   bool moves_now = false;    // nodeHealth: Now; else AtCheckpoint
   bool moves_never = false;  // nodeHealth: Ignore
   bool synced = false;       // a user syncs code now and then
-  bool ports = false;        // its ranks get some, and are told of the others'
+  bool ports = false;        // each rank gets ports, and learns those of the others
   bool peers_fail = false;   // collectives of a dead rank's peers end in errors
   Duration network{};        // of a message, at most
   int64_t skew = 0;          // clocks' rates differ from the truth by at most this, in millionths

@@ -4,24 +4,21 @@ here, so the tests write what it would have written."""
 
 import datetime
 import json
-import os
-import subprocess
-import threading
+import re
 
 import pytest
 import yaml
 from cluster_here import Here, labels
 from kubelet_logs import KubeletLogs, stamp
+from page_process import PATIENCE, PageProcess
 from page_service import EVENTS, JOBS, LOGS, PODS, PageService, make_viewer
-from tls import binary
 from waiting import wait_until
 
-PATIENCE = 60
 FINISHED = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)).strftime(
     "%Y-%m-%dT%H:%M:%SZ")
 
 
-class Keeper:
+class Keeper(PageProcess):
     """`kubectl lockstep ui --keep FOLDER`, with the rights that the chart gives it."""
 
     def __init__(self, cluster, namespace, folder, kubeconfig, *options):
@@ -29,33 +26,11 @@ class Keeper:
         config = yaml.safe_load(cluster.kubeconfig.read_text())
         config["users"][0]["user"] = {"token": token}
         kubeconfig.write_text(yaml.safe_dump(config))
-        self.process = subprocess.Popen(
-            [binary("kubectl-lockstep"), "ui", "--keep", folder, "--keep-namespace", namespace,
-             *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)})
-        self.said = ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.said += line
+        super().__init__(kubeconfig, "--keep", folder, "--keep-namespace", namespace, *options)
+        self.wait("are kept from now on")
 
     def wait(self, sentence):
-        wait_until(lambda: sentence in self.said or self.process.poll() is not None,
-                   lambda: f"{sentence}\n{self.said}", PATIENCE)
-        assert sentence in self.said, self.said
-
-    def __enter__(self):
-        self.wait("are kept from now on")
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self._reader.join()
-        assert code == 0, self.said
+        self.wait_said(re.compile(re.escape(sentence)))
 
 
 @pytest.fixture

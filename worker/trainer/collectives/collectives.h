@@ -94,7 +94,7 @@ class Work {
 struct MachineNetwork {
   std::string name = {};            // NCCL's: "IB", "Socket" (TCP), a plugin's; "": not known
   std::optional<bool> direct = {};  // GPUDirect RDMA: cards read the GPU's memory
-  std::string why_tcp = {};         // what NCCL says of InfiniBand if it takes TCP; may be ""
+  std::string why_tcp = {};         // NCCL's own reason for TCP; "": not known
 
   bool by_tcp() const { return name == "Socket"; }
 };

@@ -230,7 +230,7 @@ TEST_F(PageStoreTest, WhatAKilledWriterLeftAndEmptyFoldersAreSwept) {
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/lost+found"));
 }
 
-// A link to itself cannot be opened, whoever the user is: as a file server that does not answer.
+// In place of a file server that does not answer is a link to itself, which nobody can open.
 TEST_F(PageStoreTest, WhatCannotBeReadIsAnErrorAndIsNotForgotten) {
   ASSERT_TRUE(Keep("a", "gpt", "u-1").ok());
   std::filesystem::rename(folder_ + "/a", folder_ + "/hidden");
